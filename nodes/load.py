@@ -1,0 +1,48 @@
+"""Load OmniVoice: a model folder -> the model, managed by ComfyUI. It reads local files only."""
+
+from __future__ import annotations
+
+from comfy_api.latest import io
+
+from . import host
+from .sockets import CATEGORY, Model
+
+
+class LoadOmniVoice(io.ComfyNode):
+    """Node `LoadOmniVoice`."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="LoadOmniVoice",
+            display_name="Load OmniVoice",
+            category=CATEGORY,
+            description="Loads an OmniVoice text-to-speech model from models/omnivoice. Nothing is downloaded.",
+            search_aliases=["tts", "text to speech", "omnivoice model"],
+            inputs=[
+                io.Combo.Input(
+                    "model_name",
+                    options=host.model_names(),
+                    tooltip="A model folder in models/omnivoice (config.json, model.safetensors, tokenizer.json, "
+                    "audio_tokenizer/). Press R after adding one.",
+                ),
+                io.Combo.Input(
+                    "dtype",
+                    options=["auto", *host.DTYPES],
+                    default="auto",
+                    tooltip="Precision of the language model. auto takes bf16 or fp16 on a GPU and fp32 on a CPU; "
+                    "the codec always runs in fp32.",
+                    advanced=True,
+                ),
+            ],
+            outputs=[Model.Output(display_name="model", tooltip="The model, for Reference Audio and Synthesize.")],
+        )
+
+    @classmethod
+    def fingerprint_inputs(cls, model_name: str, dtype: str) -> str:
+        return host.model_fingerprint(model_name)
+
+    @classmethod
+    @host.guarded
+    def execute(cls, model_name: str, dtype: str = "auto") -> io.NodeOutput:
+        return io.NodeOutput(host.load_model(model_name, dtype))

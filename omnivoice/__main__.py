@@ -1,0 +1,44 @@
+"""The command line: `python -m omnivoice speak | voice | languages | info | download`.
+
+Exit codes: 0 done, 1 refused or failed (the reason on stderr), 2 wrong usage, 130 interrupted. Nothing is
+downloaded but by `download`. The subcommands are in `commands/`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from .commands import download, info, speak, voices
+from .errors import OmniVoiceError
+
+REFUSED, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m omnivoice", description="Zero-shot speech in 600+ languages.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (speak, voices, info, download):
+        module.add_parsers(commands)
+    options = parser.parse_args(arguments)
+    # Only the engine's own log: warnings that belong to a result are printed with it.
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not stop the work
+    try:
+        options.run(options)
+    except OmniVoiceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""From decoded chunks to the finished output: join, trim, level, fade, pad, and fit to an exact length.
+
+Without an exact length it equals upstream's _decode_and_post_process (models/omnivoice.py:834) on an ordinary
+output. What is unusual: nothing is ever trimmed to nothing, a result that is not finite or is digital silence is an
+error, and an exact length is reached by adding or dropping silence only, as long as that suffices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import NumericError
+from .joins import fade, join_chunks
+from .loudness import SILENT_PEAK, match_level, raise_to_speech, rms
+from .silence import Clip, remove_silence, silent_runs, to_grid
+
+KEPT_STEPS = 5  # 50 ms: what stays of a pause as long as there are others to shorten
+
+
+def finish_speech(
+    chunks: Sequence[Tensor],
+    *,
+    sample_rate: int,
+    reference_rms: float | None,
+    post_process: bool,
+    pad_seconds: float,
+    fade_seconds: float,
+    target_samples: int | None = None,
+) -> Tensor:
+    """Decoded chunks [1, N_i] float32 on the CPU -> speech [1, N] float32, at least one sample.
+
+    reference_rms: level of the reference (`loudness.match_level`), None without one. post_process: trim silences.
+    pad_seconds, fade_seconds: silence added at, and fade applied to, each end.
+    target_samples: N, exactly; pads count. What is too short gets silence at its end. What is too long first loses
+    its pads, then silence (`drop_silence`); only if the sound alone is longer than the target is its end cut, and
+    faded.
+    Raises NumericError if a chunk holds NaN or Inf, or if there is nothing to hear (no peak above 1e-6).
+    """
+    if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
+        raise NumericError("the speech holds NaN or Inf: check the model's files, and try float32")
+    speech = join_chunks(chunks, sample_rate)
+    if speech.shape[1] == 0 or float(speech.abs().max()) <= SILENT_PEAK:
+        raise NumericError("the model produced digital silence: try another seed, and float32")
+    if post_process:
+        speech = remove_silence(speech, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100)
+    before = after = int(pad_seconds * sample_rate)
+    if target_samples is not None:
+        speech = drop_silence(speech, sample_rate, speech.shape[1] - target_samples)[:, :target_samples]
+        spare = target_samples - speech.shape[1]
+        before = min(before, spare // 2)
+        after = spare - before
+    speech = match_level(speech, reference_rms)
+    count = int(fade_seconds * sample_rate)
+    return torch.nn.functional.pad(fade(speech, fade_in=count, fade_out=count), (before, after))
+
+
+def drop_silence(samples: Tensor, sample_rate: int, excess: int) -> Tensor:
+    """[1, N] -> [1, >= N - excess]: up to `excess` samples of silence less.
+
+    Silence is what lies in 10 ms steps below -50 dBFS, or 30 dB below the RMS of a quieter recording. It goes from the
+    end first, then from the start, then from the inner pauses, the longest first, 50 ms of each being kept; if that
+    is not enough, the rest of it at the end and at the start goes too.
+    """
+    if excess <= 0:
+        return samples
+    clip = Clip(samples[0], to_grid(raise_to_speech(samples[0], rms(samples))), sample_rate)
+    N = samples.shape[1]
+    runs = silent_runs(clip)
+    start = next((last for first, last in runs if first == 0), 0)
+    end = next((first for first, last in runs if last == N), N)
+    inner = sorted((run for run in runs if run[0] > 0 and run[1] < N), key=lambda run: run[0] - run[1])
+    kept = KEPT_STEPS * sample_rate // 100
+    left = kept // 2
+    order = [
+        torch.arange(min(end + kept, N), N).flip(0),
+        torch.arange(max(start - kept, 0)),
+        *(torch.arange(first + left, max(first + left, last - kept + left)) for first, last in inner),
+        torch.arange(end, min(end + kept, N)).flip(0),
+        torch.arange(max(start - kept, 0), start),
+    ]
+    keep = torch.ones(N, dtype=torch.bool)
+    keep[torch.cat(order)[:excess]] = False
+    return samples[:, keep]

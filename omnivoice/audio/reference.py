@@ -1,0 +1,162 @@
+"""A recording made ready to be encoded as a voice: one channel, 24 kHz, speech level, silences shortened.
+
+On an ordinary clip with a transcript the result equals upstream's create_voice_clone_prompt
+(models/omnivoice.py:729, preprocess_prompt=True) sample for sample. What is unusual are the odd clips, each of which
+is refused with a reason, or used with a warning (`PreparedReference.warnings`), and never replaced by another voice.
+Upstream's hard clipping of peaks that the raise to speech level drives over 1 is kept: quiet clips are ordinary.
+This file encodes nothing, transcribes nothing, and never looks at the transcript.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import AudioError
+from ..intake.limits import MAX_VOICE_SECONDS, MIN_VOICE_SECONDS
+from ..types import Waveform
+from .loudness import raise_to_speech, rms, to_mono
+from .resample import resample
+from .silence import SEEK_MS, Clip, grid_clip, remove_silence, silent_ranges
+
+SILENT_RANGE = 2 / 32768  # peak to peak: within one 16-bit step around any constant
+LOW_RATE_HZ = 16_000
+CLIPPED_PEAK, CLIPPED_SHARE = 0.9999, 5e-4
+SHORT_SECONDS = 1.0
+LONG_SECONDS = 20.0  # models/omnivoice.py:800, utils/audio.py:258
+LOWER_DB = -70.0  # 50 dB below the level that the recording was raised to
+TRIM_LIMIT_MS, TRIM_SPEECH_MS, TRIM_SEARCH_MS = 15_000, 1_000, 10_000
+PAUSE_MS, PAUSE_DB = 100, -40.0  # what ends a trimmed reference, utils/audio.py:278
+END_SECONDS, VOICED_END = 0.05, 0.25  # 12 dB below the whole
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedReference:
+    """samples: [1, N] float32 at the model's rate, N a multiple of the codec's hop. rms: level before the raise."""
+
+    samples: Tensor
+    rms: float
+    warnings: tuple[str, ...] = ()
+
+
+def prepare_reference(
+    waveform: Waveform, *, has_text: bool = True, sample_rate: int = 24_000, hop: int = 960
+) -> PreparedReference:
+    """Waveform of any rate and channel count -> what the codec encodes.
+
+    has_text: a transcript will be given, so the recording must stay whole; without one, more than 20 s are trimmed to
+    the longest beginning of at most 15 s that ends in a pause. Raises AudioError if the recording is empty, silent,
+    not finite, shorter than 0.5 s, longer than 60 s, or of a rate outside 4,000-384,000 Hz.
+    """
+    warnings: list[str] = []
+    _refuse_unusable(waveform)
+    mono = _mono(waveform, warnings)
+    _refuse_silent(mono)
+    samples = resample(mono, waveform.sample_rate, sample_rate)
+    _refuse_silent(samples)  # all of it may have been above the new Nyquist frequency
+    level = rms(samples)
+    samples = raise_to_speech(samples, level)
+    if not has_text and samples.shape[1] / sample_rate > LONG_SECONDS:
+        samples = _trim_long(samples, sample_rate, warnings)
+    samples = _shorten_silences(samples, sample_rate, warnings)
+    _warn_of_length_and_end(samples, sample_rate, warnings)
+    whole = samples.shape[1] // hop * hop
+    return PreparedReference(samples[:, :whole], level, tuple(warnings))
+
+
+def _refuse_unusable(waveform: Waveform) -> None:
+    samples, seconds = waveform.samples, waveform.seconds
+    if samples.shape[1] == 0:
+        raise AudioError("the reference is empty, got 0 samples: give 3-10 s of one speaker")
+    if seconds < MIN_VOICE_SECONDS:
+        raise AudioError(
+            f"the reference must be at least {MIN_VOICE_SECONDS} s long, got {seconds:.3f} s: "
+            "give 3-10 s of one speaker"
+        )
+    if seconds > MAX_VOICE_SECONDS:
+        raise AudioError(
+            f"the reference must be at most {MAX_VOICE_SECONDS} s long, got {seconds:.3f} s: cut 3-10 s out of it"
+        )
+    if not bool(torch.isfinite(samples).all()):
+        raise AudioError("the reference must be finite, got NaN or infinite samples: export the recording again")
+
+
+def _refuse_silent(samples: Tensor) -> None:
+    if float(samples.max() - samples.min()) < SILENT_RANGE:
+        raise AudioError("the reference is silent: check that the right track was recorded")
+
+
+def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
+    """[1, N] at the recording's rate: one channel, scaled to peak 1 if much of it is clipped and beyond 1."""
+    if waveform.sample_rate < LOW_RATE_HZ:
+        warnings.append(
+            f"the reference's sample rate is {waveform.sample_rate} Hz: below {LOW_RATE_HZ} Hz the voice sounds dull"
+        )
+    mono, cancelled = to_mono(waveform.samples)
+    if cancelled:
+        warnings.append(cancelled)
+    size = mono.abs()
+    if float((size >= CLIPPED_PEAK).to(torch.float32).mean()) > CLIPPED_SHARE:
+        warnings.append("the reference is clipped (many samples at or over full scale): record it more quietly")
+        mono = mono / max(1.0, float(size.max()))
+    return mono
+
+
+def _trim_long(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
+    """The longest beginning of at most 15 s that ends in a pause and holds 1 s of sound before it.
+
+    With no such pause it ends in the quietest 100 ms between 10 and 15 s. Upstream (utils/audio.py:249) cuts hard at
+    15 s where it finds no pause after 3 s.
+    """
+    clip = grid_clip(samples, sample_rate)
+    pauses = silent_ranges(clip, PAUSE_MS, PAUSE_DB)
+    first_sound = pauses[0][1] if pauses and pauses[0][0] == 0 else 0
+    ends = [
+        min(end, TRIM_LIMIT_MS)
+        for start, end in pauses
+        if start >= first_sound + TRIM_SPEECH_MS and start + PAUSE_MS <= TRIM_LIMIT_MS
+    ]
+    end = ends[-1] if ends else _quietest_end(clip)
+    warnings.append(
+        f"the reference is {samples.shape[1] / sample_rate:.1f} s long and has no transcript: "
+        f"only its first {end / 1000:.1f} s are used"
+    )
+    return clip.cut(0, end).samples[None]
+
+
+def _quietest_end(clip: Clip) -> int:
+    """Where, in ms, the quietest 100 ms between 10 and 15 s end; the clip is longer than that."""
+    ends = torch.arange(TRIM_SEARCH_MS, TRIM_LIMIT_MS + 1, SEEK_MS)
+    samples_per_ms = clip.sample_rate / 1000.0
+    after = clip.energy[(ends * samples_per_ms).to(torch.int64)]
+    before = clip.energy[((ends - PAUSE_MS) * samples_per_ms).to(torch.int64)]
+    return int(ends[(after - before).argmin()])
+
+
+def _shorten_silences(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
+    """Upstream's silence removal, with a lower threshold or none where it would leave less than can be used.
+
+    That happens to a quiet recording with loud moments: those set the level it is raised to.
+    """
+    least = MIN_VOICE_SECONDS * sample_rate
+    shortened = remove_silence(samples, sample_rate, mid_ms=200, lead_ms=100, trail_ms=200)
+    if shortened.shape[1] >= least:
+        return shortened
+    warnings.append("almost all of the reference is as quiet as silence: its quiet parts are kept")
+    shortened = remove_silence(samples, sample_rate, mid_ms=200, lead_ms=100, trail_ms=200, threshold_db=LOWER_DB)
+    return shortened if shortened.shape[1] >= least else samples.clamp(-1.0, 1.0)
+
+
+def _warn_of_length_and_end(samples: Tensor, sample_rate: int, warnings: list[str]) -> None:
+    seconds = samples.shape[1] / sample_rate
+    if seconds < SHORT_SECONDS:
+        warnings.append(f"the reference holds only {seconds:.2f} s of sound: give 3-10 s")
+    if seconds > LONG_SECONDS:
+        warnings.append(
+            f"the reference is {seconds:.1f} s long: above {LONG_SECONDS:.0f} s speaking is slower and less like the "
+            "voice; 3-10 s are best"
+        )
+    if rms(samples[:, -int(END_SECONDS * sample_rate) :]) > VOICED_END * rms(samples):
+        warnings.append("the reference ends without a pause: end it with 0.2 s of pause, or speech may start badly")

@@ -1,0 +1,181 @@
+"""Silence: where it is, and taking it out as upstream does (utils/audio.py:150-214, on pydub 0.25.1).
+
+Upstream goes through pydub and so decides, and cuts, on a 16-bit grid in whole milliseconds. Both are kept, with
+pydub's roundings: the reference's codes and the output's samples equal upstream's only if every cut falls on the same
+sample and the samples lie on the same grid. What is unusual: a window's loudness comes from one running sum of
+squares, in integers, so no window is sliced and nothing is rounded; pydub's floor(sqrt(mean)) <= limit is the same
+as sum < ceil(limit)^2 * count.
+
+Where upstream leaves nothing (no window of the recording reaches the threshold), the threshold becomes relative to
+the recording's own level, and the samples keep their float values. This file changes no levels, and joins nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+FULL_SCALE = 32768
+THRESHOLD_DB = -50.0
+SEEK_MS = 10
+TINY = 1e-12
+SPEECH_RMS = 0.1  # the level at which upstream's threshold is meant to be applied, models/omnivoice.py:775
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Mono sound and its twin on the 16-bit grid, addressed in milliseconds (pydub/audio_segment.py:251,262).
+
+    samples: [N] float32, what is cut. grid: [N] int64 within -32768..32767, what is measured.
+    """
+
+    samples: Tensor
+    grid: Tensor
+    sample_rate: int
+
+    @cached_property
+    def length_ms(self) -> int:
+        """Length rounded half to even, so up to half a millisecond more or less than there is."""
+        return round(1000 * (self.grid.numel() / self.sample_rate))
+
+    @cached_property
+    def energy(self) -> Tensor:
+        """[N + 1] int64: sum of squares before each sample."""
+        return torch.cat([self.grid.new_zeros(1), (self.grid * self.grid).cumsum(0)])
+
+    def cut(self, start_ms: int, end_ms: int) -> Clip:
+        """[start, end) within 0..length_ms; what the rounded length promises and is not there becomes zeros."""
+        start, end = (int(min(ms, self.length_ms) * (self.sample_rate / 1000.0)) for ms in (start_ms, end_ms))
+        missing = max(0, end - self.grid.numel()) if start < self.grid.numel() else 0
+        samples, grid = (torch.nn.functional.pad(x[start:end], (0, missing)) for x in (self.samples, self.grid))
+        return Clip(samples, grid, self.sample_rate)
+
+    def flipped(self) -> Clip:
+        """The same backwards."""
+        return Clip(self.samples.flip(0), self.grid.flip(0), self.sample_rate)
+
+    def joined(self, others: list[Clip]) -> Clip:
+        """This clip, then the others."""
+        clips = [self, *others]
+        return Clip(torch.cat([c.samples for c in clips]), torch.cat([c.grid for c in clips]), self.sample_rate)
+
+    def silent_at(self, starts_ms: Tensor, window_ms: int, threshold_db: float) -> Tensor:
+        """bool per start: the window's RMS in 16-bit units, rounded down, is not above the threshold."""
+        edges = torch.stack([starts_ms, starts_ms + window_ms]).clamp(max=self.length_ms)
+        edges = (edges.to(torch.float64) * (self.sample_rate / 1000.0)).to(torch.int64)
+        return self.silent_between(edges[0], edges[1], threshold_db)
+
+    def silent_between(self, starts: Tensor, ends: Tensor, threshold_db: float) -> Tensor:
+        """As `silent_at`, in samples; beyond the end there are zeros, and a window of no samples is silent."""
+        N = self.grid.numel()
+        sums = self.energy[ends.clamp(max=N)] - self.energy[starts.clamp(max=N)]
+        limit = math.ceil(FULL_SCALE * 10 ** (threshold_db / 20))
+        return sums < limit**2 * (ends - starts).clamp(min=1)
+
+
+def to_grid(samples: Tensor) -> Tensor:
+    """[N] float32 -> [N] int64 in 16-bit units, towards zero and clipped (upstream utils/audio.py:134)."""
+    return (samples * float(FULL_SCALE)).clamp(-FULL_SCALE, FULL_SCALE - 1).to(torch.int64)
+
+
+def grid_clip(samples: Tensor, sample_rate: int) -> Clip:
+    """[1, N] -> a clip whose samples are on the 16-bit grid, as upstream's are from here on."""
+    grid = to_grid(samples[0])
+    return Clip(grid.to(torch.float32) / FULL_SCALE, grid, sample_rate)
+
+
+def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
+    """Silences of at least min_ms as (start, end) in ms, in order (pydub/silence.py:9 with a step of 10 ms)."""
+    last = clip.length_ms - min_ms
+    if last < 0:
+        return []
+    starts = torch.arange(0, last + 1, SEEK_MS)
+    if last % SEEK_MS:
+        starts = torch.cat([starts, starts.new_tensor([last])])
+    quiet = starts[clip.silent_at(starts, min_ms, threshold_db)]
+    if quiet.numel() == 0:
+        return []
+    steps = quiet.diff()
+    breaks = torch.nonzero((steps != SEEK_MS) & (steps > min_ms))[:, 0]
+    begins = torch.cat([quiet[:1], quiet[breaks + 1]])
+    ends = torch.cat([quiet[breaks], quiet[-1:]]) + min_ms
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def silent_runs(clip: Clip, threshold_db: float = THRESHOLD_DB) -> list[tuple[int, int]]:
+    """Runs of silent 10 ms steps as (first, past the last) sample, in order; the last step may be shorter."""
+    N, step = clip.grid.numel(), clip.sample_rate * SEEK_MS // 1000
+    edges = torch.arange(0, N + step, step).clamp(max=N)
+    silent = clip.silent_between(edges[:-1], edges[1:], threshold_db).to(torch.int64)
+    turns = torch.nonzero(torch.nn.functional.pad(silent, (1, 1)).diff())[:, 0]
+    samples = edges[turns].tolist()
+    return list(zip(samples[::2], samples[1::2], strict=True))
+
+
+def _audible_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
+    """What lies between the silences (pydub/silence.py:81)."""
+    silences = silent_ranges(clip, min_ms, threshold_db)
+    edges = [0, *(edge for silence in silences for edge in silence), clip.length_ms]
+    ranges = list(zip(edges[::2], edges[1::2], strict=True))
+    if silences:
+        ranges = ranges[1:] if ranges[0] == (0, 0) else ranges
+        ranges = ranges[:-1] if silences[-1][1] == clip.length_ms else ranges
+    return ranges
+
+
+def _shorten_pauses(clip: Clip, mid_ms: int, threshold_db: float) -> Clip:
+    """Keep up to mid_ms of silence on both sides of what is audible (pydub/silence.py:115)."""
+    ranges = [[start - mid_ms, end + mid_ms] for start, end in _audible_ranges(clip, mid_ms, threshold_db)]
+    for before, after in pairwise(ranges):
+        if after[0] < before[1]:
+            before[1] = after[0] = (before[1] + after[0]) // 2
+    return clip.cut(0, 0).joined([clip.cut(max(start, 0), min(end, clip.length_ms)) for start, end in ranges])
+
+
+def _trim_start(clip: Clip, keep_ms: int, threshold_db: float) -> Clip:
+    """Drop the leading silence but keep_ms, in steps of 10 ms (pydub/silence.py:163)."""
+    starts = torch.arange(0, clip.length_ms, SEEK_MS)
+    loud = torch.nonzero(~clip.silent_at(starts, SEEK_MS, threshold_db))[:, 0]
+    silence_ms = int(starts[loud[0]]) if loud.numel() else clip.length_ms
+    return clip.cut(max(0, silence_ms - keep_ms), clip.length_ms)
+
+
+def _trimmed(clip: Clip, mid_ms: int, lead_ms: int, trail_ms: int, threshold_db: float) -> Clip | None:
+    """Pauses shortened, then the start trimmed, then the end; None where nothing audible would be left."""
+    if mid_ms > 0:
+        clip = _shorten_pauses(clip, mid_ms, threshold_db)
+    # Upstream keeps the last lead_ms of a short clip in which nothing is audible: as good as nothing.
+    if bool(clip.silent_at(torch.arange(0, clip.length_ms, SEEK_MS), SEEK_MS, threshold_db).all()):
+        return None
+    clip = _trim_start(clip, lead_ms, threshold_db)
+    return _trim_start(clip.flipped(), trail_ms, threshold_db).flipped()
+
+
+def remove_silence(
+    samples: Tensor,
+    sample_rate: int,
+    *,
+    mid_ms: int,
+    lead_ms: int,
+    trail_ms: int,
+    threshold_db: float = THRESHOLD_DB,
+) -> Tensor:
+    """samples [1, N] float32 -> [1, M] float32: pauses cut to mid_ms, the start's to lead_ms, the end's to trail_ms.
+
+    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does: an output equal to
+    upstream's, and a reference with equal codes, need it. mid_ms 0 leaves inner pauses alone. Finite samples only.
+    Where nothing audible would be left (upstream's result is empty), the clip is measured as if raised to RMS 0.1,
+    which puts the default threshold 30 dB below its own level, and its own float samples are cut. Where that leaves
+    nothing either, nothing is trimmed: the result is empty only if N is 0. Source: upstream utils/audio.py:150.
+    """
+    result = _trimmed(grid_clip(samples, sample_rate), mid_ms, lead_ms, trail_ms, threshold_db)
+    if result is None:
+        rms = float(samples.to(torch.float64).square().mean().sqrt()) if samples.numel() else 0.0
+        raised = to_grid(samples[0] * (SPEECH_RMS / max(rms, TINY)))
+        result = _trimmed(Clip(samples[0], raised, sample_rate), mid_ms, lead_ms, trail_ms, threshold_db)
+    return samples if result is None else result.samples[None]

@@ -1,0 +1,21 @@
+"""The HiggsAudio v2 codec, for inference: sound to codes and back, 8 codebooks, 25 frames a second, 24 kHz."""
+
+from .keys import (
+    TRAINING_ONLY_PREFIXES,
+    TRAINING_ONLY_SUFFIXES,
+    WEIGHT_NORM_PAIRS,
+    WEIGHT_NORM_TARGET,
+    fold_weight_norm,
+    is_training_only,
+)
+from .model import Codec
+
+__all__ = [
+    "TRAINING_ONLY_PREFIXES",
+    "TRAINING_ONLY_SUFFIXES",
+    "WEIGHT_NORM_PAIRS",
+    "WEIGHT_NORM_TARGET",
+    "Codec",
+    "fold_weight_norm",
+    "is_training_only",
+]

@@ -1,0 +1,126 @@
+"""The acoustic half: DAC encoder and decoder (descript-audio-codec; transformers modeling_dac.py:85-474).
+
+Unusual against DAC itself: the decoder has no final tanh, and its transposed convolutions have
+output_padding = stride % 2, so that every stride multiplies the length exactly
+(modeling_higgs_audio_v2_tokenizer.py:473-485). DAC's own quantizer is not part of this codec.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..config import AcousticConfig
+from ..ops import cast_to_input
+from .layers import Layers
+
+DILATIONS = (1, 3, 9)
+
+
+class Snake(nn.Module):
+    """x + sin(alpha * x)^2 / alpha, one alpha per channel."""
+
+    def __init__(self, channels: int, layers: Layers):
+        super().__init__()
+        self.alpha = layers.parameter(1, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, C, L]. One new buffer instead of four: at the last stage each is 123 kB a frame."""
+        alpha = cast_to_input(self.alpha, x)
+        wave = torch.mul(alpha, x).sin_().square_()
+        return wave.mul_((alpha + 1e-9).reciprocal()).add_(x)
+
+
+class ResidualUnit(nn.Module):
+    """Dilated convolution of width 7 and a pointwise one, with a residual; keeps the length."""
+
+    def __init__(self, channels: int, dilation: int, layers: Layers):
+        super().__init__()
+        self.snake1 = Snake(channels, layers)
+        self.conv1 = layers.conv1d(channels, channels, 7, padding=3 * dilation, dilation=dilation)
+        self.snake2 = Snake(channels, layers)
+        self.conv2 = layers.conv1d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, C, L]."""
+        return x + self.conv2(self.snake2(self.conv1(self.snake1(x))))
+
+
+class EncoderBlock(nn.Module):
+    """Three residual units, then down by `stride` to twice the channels."""
+
+    def __init__(self, channels: int, stride: int, layers: Layers):
+        super().__init__()
+        self.res_unit1, self.res_unit2, self.res_unit3 = (ResidualUnit(channels, d, layers) for d in DILATIONS)
+        self.snake1 = Snake(channels, layers)
+        self.conv1 = layers.conv1d(channels, 2 * channels, 2 * stride, stride=stride, padding=(stride + 1) // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, 2C, about L / stride]."""
+        return self.conv1(self.snake1(self.res_unit3(self.res_unit2(self.res_unit1(x)))))
+
+
+class DecoderBlock(nn.Module):
+    """Up by `stride`, then three residual units."""
+
+    def __init__(self, channels: int, outputs: int, stride: int, layers: Layers):
+        super().__init__()
+        self.snake1 = Snake(channels, layers)
+        self.conv_t1 = layers.upsample(channels, outputs, stride)
+        self.res_unit1, self.res_unit2, self.res_unit3 = (ResidualUnit(outputs, d, layers) for d in DILATIONS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, outputs, L * stride]."""
+        return self.res_unit3(self.res_unit2(self.res_unit1(self.conv_t1(self.snake1(x)))))
+
+
+class AcousticEncoder(nn.Module):
+    """Sound to acoustic features, one frame per product of the strides."""
+
+    def __init__(self, config: AcousticConfig, layers: Layers):
+        super().__init__()
+        self.strides = config.downsampling_ratios
+        width = config.encoder_hidden_size
+        self.conv1 = layers.conv1d(1, width, 7, padding=3)
+        self.block = nn.ModuleList([EncoderBlock(width * 2**i, s, layers) for i, s in enumerate(self.strides)])
+        self.snake1 = Snake(width * 2 ** len(self.strides), layers)
+        self.conv2 = layers.conv1d(width * 2 ** len(self.strides), config.hidden_size, 3, padding=1)
+
+    def frames(self, samples: int) -> int:
+        """How many frames `samples` samples become."""
+        for s in self.strides:
+            samples = (samples + 2 * ((s + 1) // 2) - 2 * s) // s + 1
+        return samples
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """[B, 1, N] -> [B, E, frames(N)]."""
+        x = self.conv1(samples)
+        for block in self.block:
+            x = block(x)
+        return self.conv2(self.snake1(x))
+
+
+class AcousticDecoder(nn.Module):
+    """Acoustic features to sound.
+
+    Receptive field with the published strides (8, 5, 4, 2, 3): the features of frame t reach the samples
+    960 t - 9458 to 960 t + 10392, so a sample depends on its own frame, the 10 before it and the 10 after it,
+    and so does `Codec.decode` on the codes.
+    """
+
+    def __init__(self, config: AcousticConfig, layers: Layers):
+        super().__init__()
+        strides, width = config.upsampling_ratios, config.decoder_hidden_size
+        self.conv1 = layers.conv1d(config.hidden_size, width, 7, padding=3)
+        self.block = nn.ModuleList(
+            [DecoderBlock(width // 2**i, width // 2 ** (i + 1), s, layers) for i, s in enumerate(strides)]
+        )
+        self.snake1 = Snake(width // 2 ** len(strides), layers)
+        self.conv2 = layers.conv1d(width // 2 ** len(strides), 1, 7, padding=3)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[B, E, T] -> [B, 1, T * product of the strides]."""
+        x = self.conv1(features)
+        for block in self.block:
+            x = block(x)
+        return self.conv2(self.snake1(x))

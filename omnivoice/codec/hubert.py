@@ -1,0 +1,158 @@
+"""HuBERT as a feature extractor: the mean of all its hidden states (transformers modeling_hubert.py:45-477).
+
+Unusual: only the variant that the codec uses: normalisation of the first convolution alone, layer norm after
+each residual, no mask, no dropout. The positional convolution has a plain weight; checkpoints store it
+weight-normed and the loader folds it (`keys.fold_weight_norm`). Module names equal the checkpoint's.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import SemanticConfig
+from .layers import Layers
+
+
+class ConvLayer(nn.Module):
+    """Strided convolution without padding, GELU; the first one also normalises each channel over time."""
+
+    def __init__(self, config: SemanticConfig, index: int, layers: Layers):
+        super().__init__()
+        inputs = config.conv_dim[index - 1] if index else 1
+        outputs, kernel, stride = config.conv_dim[index], config.conv_kernel[index], config.conv_stride[index]
+        self.conv = layers.conv1d(inputs, outputs, kernel, stride=stride, bias=config.conv_bias)
+        self.layer_norm = layers.channel_norm(outputs) if index == 0 else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, C', (L - kernel) // stride + 1]."""
+        x = self.conv(x)
+        return F.gelu(x if self.layer_norm is None else self.layer_norm(x))
+
+
+class FeatureExtractor(nn.Module):
+    """The stack of convolutions: 16 kHz sound to 50 frames a second."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        self.conv_layers = nn.ModuleList([ConvLayer(config, i, layers) for i in range(len(config.conv_dim))])
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """[B, N] -> [B, L, C]."""
+        x = samples[:, None]
+        for layer in self.conv_layers:
+            x = layer(x)
+        return x.transpose(1, 2)
+
+
+class FeatureProjection(nn.Module):
+    """Layer norm (if configured) and a linear map to the transformer's width."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        width = config.conv_dim[-1]
+        self.layer_norm = layers.layer_norm(width, config.layer_norm_eps) if config.feat_proj_layer_norm else None
+        self.projection = layers.linear(width, config.hidden_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, C] -> [B, L, E]."""
+        return self.projection(x if self.layer_norm is None else self.layer_norm(x))
+
+
+class PositionalConv(nn.Module):
+    """Grouped convolution over time that stands in for position embeddings."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        kernel, groups = config.num_conv_pos_embeddings, config.num_conv_pos_embedding_groups
+        self.conv = layers.conv1d(config.hidden_size, config.hidden_size, kernel, padding=kernel // 2, groups=groups)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, E] -> [B, L, E]."""
+        length = x.shape[1]
+        x = self.conv(x.transpose(1, 2))[..., :length]  # an even kernel makes one frame too many
+        return F.gelu(x).transpose(1, 2)
+
+
+class Attention(nn.Module):
+    """Self-attention with biases; every frame sees every other one."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        E = config.hidden_size
+        self.heads = config.num_attention_heads
+        self.k_proj = layers.linear(E, E)
+        self.v_proj = layers.linear(E, E)
+        self.q_proj = layers.linear(E, E)
+        self.out_proj = layers.linear(E, E)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, E] -> [B, L, E]."""
+        q, k, v = (
+            project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, H, L, D]
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        return self.out_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with GELU between."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        self.intermediate_dense = layers.linear(config.hidden_size, config.intermediate_size)
+        self.output_dense = layers.linear(config.intermediate_size, config.hidden_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, E] -> [B, L, E]."""
+        return self.output_dense(F.gelu(self.intermediate_dense(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Attention and feed-forward, each with a residual and a layer norm after it."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        self.attention = Attention(config, layers)
+        self.layer_norm = layers.layer_norm(config.hidden_size, config.layer_norm_eps)
+        self.feed_forward = FeedForward(config, layers)
+        self.final_layer_norm = layers.layer_norm(config.hidden_size, config.layer_norm_eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, E] -> [B, L, E]."""
+        x = self.layer_norm(x + self.attention(x))
+        return self.final_layer_norm(x + self.feed_forward(x))
+
+
+class Encoder(nn.Module):
+    """Positional convolution and transformer layers."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        self.pos_conv_embed = PositionalConv(config, layers)
+        self.layer_norm = layers.layer_norm(config.hidden_size, config.layer_norm_eps)
+        self.layers = nn.ModuleList([EncoderLayer(config, layers) for _ in range(config.num_hidden_layers)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, L, E] -> [B, L, E], the mean over the input of the first layer and the output of each."""
+        x = self.layer_norm(x + self.pos_conv_embed(x))
+        states = [x]
+        for layer in self.layers:
+            x = layer(x)
+            states.append(x)
+        return torch.stack(states, dim=1).mean(dim=1)
+
+
+class Hubert(nn.Module):
+    """Sound at 16 kHz to semantic features, 50 a second."""
+
+    def __init__(self, config: SemanticConfig, layers: Layers):
+        super().__init__()
+        self.feature_extractor = FeatureExtractor(config, layers)
+        self.feature_projection = FeatureProjection(config, layers)
+        self.encoder = Encoder(config, layers)
+
+    def forward(self, samples: Tensor) -> Tensor:
+        """[B, N] -> [B, L, E]."""
+        return self.encoder(self.feature_projection(self.feature_extractor(samples)))

@@ -1,0 +1,54 @@
+"""`Ops` with the device and dtype filled in: what every module of the codec makes its layers with.
+
+Unusual: layers are left as the layer library leaves them; the loader fills every weight. Raw parameters are
+for leaf modules only, and are cast where they are used (`ops.cast_to_input`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from ..ops import Ops
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Constructors of weighted layers on one device, in one dtype."""
+
+    ops: Ops
+    device: torch.device | str | None
+    dtype: torch.dtype
+
+    def linear(self, inputs: int, outputs: int) -> nn.Module:
+        """[..., inputs] -> [..., outputs], with bias."""
+        return self.ops.Linear(inputs, outputs, device=self.device, dtype=self.dtype)
+
+    def conv1d(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0,
+               dilation: int = 1, groups: int = 1, bias: bool = True) -> nn.Module:  # fmt: skip
+        """[B, inputs, L] -> [B, outputs, L']."""
+        return self.ops.Conv1d(
+            inputs, outputs, kernel, stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
+            device=self.device, dtype=self.dtype,
+        )  # fmt: skip
+
+    def upsample(self, inputs: int, outputs: int, stride: int) -> nn.Module:
+        """[B, inputs, L] -> [B, outputs, L * stride]: transposed convolution, for odd strides too."""
+        return self.ops.ConvTranspose1d(
+            inputs, outputs, 2 * stride, stride=stride, padding=(stride + 1) // 2, output_padding=stride % 2,
+            device=self.device, dtype=self.dtype,
+        )  # fmt: skip
+
+    def layer_norm(self, width: int, eps: float) -> nn.Module:
+        """Over the last dimension."""
+        return self.ops.LayerNorm(width, eps=eps, device=self.device, dtype=self.dtype)
+
+    def channel_norm(self, channels: int) -> nn.Module:
+        """[B, channels, L]: each channel on its own over the whole length."""
+        return self.ops.GroupNorm(channels, channels, device=self.device, dtype=self.dtype)
+
+    def parameter(self, *shape: int) -> nn.Parameter:
+        """A raw parameter, uninitialised."""
+        return nn.Parameter(torch.empty(shape, device=self.device, dtype=self.dtype), requires_grad=False)

@@ -1,0 +1,104 @@
+"""The codec: mono sound at 24 kHz to codes [K, T] and back (modeling_higgs_audio_v2_tokenizer.py:453-588).
+
+Encoding fuses two views of the sound, DAC features of the 24 kHz signal and HuBERT features of the same
+signal at 16 kHz, and quantizes the fusion; decoding goes through the acoustic decoder alone. Unusual: no
+buffers, no training parts, one recording at a time. Levels, silence, clipping to whole frames and channel
+mixing are the caller's business (`audio/`).
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..audio.resample import resample
+from ..config import CodecConfig
+from ..errors import AudioError, InputError
+from ..ops import Ops
+from .acoustic import AcousticDecoder, AcousticEncoder
+from .hubert import Hubert
+from .layers import Layers
+from .quantizer import ResidualQuantizer
+from .semantic import SemanticEncoder
+
+# Zeros on each side of HuBERT's input: half of the 320 samples by which its frames advance.
+SEMANTIC_PADDING = 160
+
+
+class Codec(nn.Module):
+    """HiggsAudio v2 tokenizer without its training parts. State-dict keys equal the checkpoint's, see `keys`.
+
+    Weights are left uninitialised: the loader fills every one. Computes in float32; where weights lie and in
+    which dtype is the business of `ops`. A decoded sample depends on the codes of its own frame, the 10
+    before it and the 10 after it (`AcousticDecoder`); an encoded frame depends on the whole recording.
+    """
+
+    def __init__(
+        self, config: CodecConfig, *, ops: Ops, device: torch.device | str | None = None, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        layers = Layers(ops, device, dtype)
+        self.config = config
+        self.dtype = dtype
+        self.acoustic_encoder = AcousticEncoder(config.acoustic, layers)
+        self.acoustic_decoder = AcousticDecoder(config.acoustic, layers)
+        self.encoder_semantic = SemanticEncoder(config, layers)
+        self.semantic_model = Hubert(config.semantic, layers)
+        self.fc = layers.linear(config.hidden_size, config.hidden_size)
+        self.fc2 = layers.linear(config.hidden_size, config.acoustic.hidden_size)
+        self.quantizer = ResidualQuantizer(config, layers)
+
+    def get_dtype(self) -> torch.dtype:
+        """The dtype that the weights were made in (ComfyUI's patcher asks for it)."""
+        return self.dtype
+
+    @torch.no_grad()
+    def encode(self, samples: Tensor) -> Tensor:
+        """Sound -> codes.
+
+        samples: [1, N] float32 at `config.sample_rate` (24 kHz), on the device to compute on. Returns
+        [K, T] int64 there, K = `config.codebooks`. T = N / hop for whole frames (hop = 960); a rest of
+        less than a frame may or may not become a frame of its own, as upstream does, so clip first.
+        Raises AudioError for another shape or dtype, and below one frame.
+        """
+        hop = self.config.hop_length
+        if samples.ndim != 2 or samples.shape[0] != 1 or samples.dtype != torch.float32:
+            got = f"{list(samples.shape)} {samples.dtype}"
+            raise AudioError(f"the codec encodes float32 samples of shape [1, N], got {got}; mix down to mono first")
+        if samples.shape[1] < hop:
+            raise AudioError(
+                f"the recording has {samples.shape[1]} samples at {self.config.sample_rate} Hz, "
+                f"the codec needs at least {hop}; use a longer recording"
+            )
+        semantic = self._semantic(samples)  # [1, E', T]
+        if self.acoustic_encoder.frames(samples.shape[1]) != semantic.shape[2]:
+            samples = F.pad(samples, (hop // 2, hop // 2))
+        acoustic = self.acoustic_encoder(samples[None])  # [1, E'', T]
+        fused = self.fc(torch.cat((acoustic, semantic), dim=1).transpose(1, 2))  # [1, T, E]
+        return self.quantizer.encode(fused[0])
+
+    def _semantic(self, samples: Tensor) -> Tensor:
+        """[1, N] -> [1, E', T]."""
+        low = resample(samples, self.config.sample_rate, self.config.semantic_sample_rate)
+        features = self.semantic_model(F.pad(low, (SEMANTIC_PADDING, SEMANTIC_PADDING)))  # [1, L, E']
+        features = features[:, :: self.config.semantic_downsample]
+        return self.encoder_semantic(features.transpose(1, 2))
+
+    @torch.no_grad()
+    def decode(self, codes: Tensor) -> Tensor:
+        """Codes -> sound.
+
+        codes: [K, T] int64, 0 <= code < `config.codebook_size`, on the device to compute on. Returns
+        [1, T * hop] float32 there, at `config.sample_rate`. Raises InputError for another shape or codes
+        out of range (the mask id is out of range too).
+        """
+        K, size = self.config.codebooks, self.config.codebook_size
+        if codes.ndim != 2 or codes.shape[0] != K or codes.shape[1] == 0 or codes.dtype != torch.int64:
+            got = f"{list(codes.shape)} {codes.dtype}"
+            raise InputError(f"the codec decodes int64 codes of shape [{K}, T] with T > 0, got {got}")
+        low, high = (int(bound) for bound in codes.aminmax())
+        if low < 0 or high >= size:
+            raise InputError(f"codes must be 0-{size - 1}, got {low} to {high}")
+        features = self.fc2(self.quantizer(codes))  # [T, E'']
+        return self.acoustic_decoder(features.T[None])[0]

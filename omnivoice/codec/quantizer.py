@@ -1,0 +1,73 @@
+"""Residual vector quantization with Euclidean codebooks (modeling_higgs_audio_v2_tokenizer.py:159-208, 399-450).
+
+Unusual: the distances are computed in upstream's order of operations, since a better conditioned form would
+decide near ties differently. Codebooks are raw parameters, not buffers; no moving averages are kept.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import CodecConfig
+from ..ops import cast_to_input
+from .layers import Layers
+
+
+class Codebook(nn.Module):
+    """A table of vectors, [codes, D]."""
+
+    def __init__(self, size: int, width: int, layers: Layers):
+        super().__init__()
+        self.embed = layers.parameter(size, width)
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """[T, D] -> [T] int64; of equally near codes, the lowest."""
+        embed = cast_to_input(self.embed, x)
+        squares = x.pow(2).sum(dim=1, keepdim=True)  # [T, 1]
+        return (squares - (2 * x) @ embed.T + embed.pow(2).sum(dim=1)).argmin(dim=1)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """[T] int64 -> [T, D] float32 on the device of the codes."""
+        return F.embedding(codes, self.embed.to(device=codes.device, dtype=torch.float32))
+
+
+class Stage(nn.Module):
+    """One codebook of low width between two projections."""
+
+    def __init__(self, config: CodecConfig, layers: Layers):
+        super().__init__()
+        self.codebook = Codebook(config.codebook_size, config.codebook_dim, layers)
+        self.project_in = layers.linear(config.hidden_size, config.codebook_dim)
+        self.project_out = layers.linear(config.codebook_dim, config.hidden_size)
+
+    def nearest(self, x: Tensor) -> Tensor:
+        """[T, E] -> codes [T] int64."""
+        return self.codebook.nearest(self.project_in(x))
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [T] -> [T, E]."""
+        return self.project_out(self.codebook(codes))
+
+
+class ResidualQuantizer(nn.Module):
+    """Stages in a row, each coding what the ones before it left over."""
+
+    def __init__(self, config: CodecConfig, layers: Layers):
+        super().__init__()
+        self.quantizers = nn.ModuleList([Stage(config, layers) for _ in range(config.codebooks)])
+
+    def encode(self, x: Tensor) -> Tensor:
+        """[T, E] -> codes [K, T] int64."""
+        codes = []
+        for stage in self.quantizers:
+            assert isinstance(stage, Stage)
+            codes.append(stage.nearest(x))
+            x = x - stage(codes[-1])
+        return torch.stack(codes)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """Codes [K, T], K at most the number of stages -> [T, E]: the sum of what the stages stand for."""
+        parts = [stage(row) for stage, row in zip(self.quantizers, codes)]
+        return sum(parts[1:], start=parts[0])

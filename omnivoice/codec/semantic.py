@@ -1,0 +1,62 @@
+"""The semantic encoder: convolutions over HuBERT features (modeling_higgs_audio_v2_tokenizer.py:246-322).
+
+Module names equal the checkpoint's. Its counterpart, the semantic decoder, serves training and is not here.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import CodecConfig
+from .layers import Layers
+
+
+class ResidualUnit(nn.Module):
+    """Dilated and pointwise convolution with ELU before each, and a residual."""
+
+    def __init__(self, channels: int, kernel: int, dilation: int, layers: Layers):
+        super().__init__()
+        padding = (kernel - 1) // 2 * dilation
+        self.conv1 = layers.conv1d(channels, channels, kernel, padding=padding, dilation=dilation, bias=False)
+        self.conv2 = layers.conv1d(channels, channels, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, C, L]."""
+        return x + self.conv2(F.elu(self.conv1(F.elu(x))))
+
+
+class SemanticBlock(nn.Module):
+    """Residual units, then a convolution that may change width and length."""
+
+    def __init__(self, config: CodecConfig, inputs: int, outputs: int, stride: int, layers: Layers):
+        super().__init__()
+        units = [ResidualUnit(inputs, config.unit_kernel_size, d, layers) for d in config.block_dilations]
+        self.res_units = nn.ModuleList(units)
+        kernel = 3 if stride == 1 else 2 * stride
+        self.conv = layers.conv1d(inputs, outputs, kernel, stride=stride, padding=(kernel - 1) // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, C, L] -> [B, C', L / stride]."""
+        for unit in self.res_units:
+            x = unit(x)
+        return self.conv(x)
+
+
+class SemanticEncoder(nn.Module):
+    """HuBERT features to the semantic half of what is quantized."""
+
+    def __init__(self, config: CodecConfig, layers: Layers):
+        super().__init__()
+        width, kernel = config.semantic.hidden_size, config.kernel_size
+        self.conv = layers.conv1d(width, width, kernel, padding=kernel // 2, bias=False)
+        widths = [width, *(int(width * ratio) for ratio in config.channel_ratios)]
+        sizes = zip(widths, widths[1:], config.strides)
+        self.conv_blocks = nn.ModuleList([SemanticBlock(config, a, b, stride, layers) for a, b, stride in sizes])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, E, L] -> [B, E', L']."""
+        x = self.conv(x)
+        for block in self.conv_blocks:
+            x = block(x)
+        return x

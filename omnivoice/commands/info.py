@@ -1,0 +1,51 @@
+"""`languages` and `info`: what can be spoken, and what is installed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import torch
+
+from ..engine import best_dtype
+from ..errors import InputError
+from ..text.languages import language_options
+from ..weights import locate_checkpoint
+from .models import find_model
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register `languages` and `info`."""
+    languages = commands.add_parser("languages", help="list the languages, or those that match a word")
+    languages.add_argument("search", nargs="?", default="", help="part of an id or name")
+    languages.set_defaults(run=run_languages)
+    info = commands.add_parser("info", help="describe a model folder and this machine")
+    info.add_argument("--model", metavar="FOLDER")
+    info.add_argument("--codec", metavar="FOLDER")
+    info.set_defaults(run=run_info)
+
+
+def run_languages(options: argparse.Namespace) -> None:
+    """One line per language: id, name."""
+    wanted = options.search.casefold()
+    rows = [(code, name) for code, name in language_options() if wanted in code.casefold() or wanted in name.casefold()]
+    if not rows:
+        raise InputError(f"no language matches {options.search!r}: run it without a word to see all")
+    for code, name in rows:
+        print(f"{code}\t{name}")
+
+
+def run_info(options: argparse.Namespace) -> None:
+    """Check the folder's files and configurations, without reading weights."""
+    accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    accelerators += ["mps"] if torch.backends.mps.is_available() else []
+    devices = ["cpu", *accelerators]
+    precision = ", ".join(f"{name} ({str(best_dtype(torch.device(name))).removeprefix('torch.')})" for name in devices)
+    print(f"python {sys.version.split()[0]}, torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"devices: {precision}")
+    files = locate_checkpoint(find_model(options.model), options.codec)
+    lm, codec = files.lm_config, files.codec_config
+    size = sum(path.stat().st_size for path in (*files.lm_weights, *files.codec_weights)) / 1e9
+    print(f"model: {files.folder} ({size:.2f} GB in {len(files.lm_weights) + len(files.codec_weights)} files)")
+    print(f"language model: {lm.layers} layers, width {lm.hidden_size}, {lm.vocab_size} text tokens")
+    print(f"codec: {codec.sample_rate} Hz, {codec.codebooks} codebooks, {codec.frame_rate} frames a second")

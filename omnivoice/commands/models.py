@@ -1,0 +1,69 @@
+"""Where the command line finds a model, and the options that several commands share.
+
+Looked at in order: --model, the environment variable OMNIVOICE_MODEL, then every recognised folder in
+models/omnivoice of the current folder and, when this package lies in ComfyUI's custom_nodes, of ComfyUI.
+Nothing is downloaded: without a model the message says where it looked and how to get one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import torch
+
+from ..engine import Engine
+from ..errors import CheckpointError, InputError
+from ..weights.files import is_checkpoint
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+ENVIRONMENT = "OMNIVOICE_MODEL"
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """--model, --codec, --device and --dtype."""
+    parser.add_argument(
+        "--model", metavar="FOLDER", help=f"model folder; default: {ENVIRONMENT}, or models/omnivoice/*"
+    )
+    parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
+    parser.add_argument("--dtype", choices=DTYPES, help="precision; default: the device's best")
+
+
+def load_engine(options: argparse.Namespace) -> Engine:
+    """The engine that the options name."""
+    try:
+        device = torch.device(options.device)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device {options.device!r} cannot be used here ({reason}): try --device cpu") from error
+    dtype = DTYPES[options.dtype] if options.dtype else None
+    return Engine.load(find_model(options.model), device, dtype, codec_folder=options.codec)
+
+
+def find_model(named: str | None) -> Path:
+    """The folder named, or the first one found; raises CheckpointError that says where it looked."""
+    named = named or os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named)
+    roots = model_roots()
+    for root in roots:
+        for folder in sorted(root.iterdir()) if root.is_dir() else []:
+            if is_checkpoint(folder):
+                return folder
+    looked = ", ".join(str(root) for root in roots)
+    raise CheckpointError(
+        f"no OmniVoice model found. Looked in: --model, {ENVIRONMENT}, {looked}. "
+        "Get one with: python -m omnivoice download (3.3 GB, weights CC-BY-NC), or name its folder with --model"
+    )
+
+
+def model_roots() -> list[Path]:
+    """Folders that may hold model folders, nearest first."""
+    roots = [Path.cwd() / "models" / "omnivoice"]
+    parents = Path(__file__).resolve().parents  # commands, omnivoice, pack, custom_nodes, ComfyUI
+    if len(parents) > 4 and parents[3].name == "custom_nodes":
+        roots.append(parents[4] / "models" / "omnivoice")
+    return roots

@@ -1,0 +1,80 @@
+"""`speak`: text to a WAV file, with a cloned, a described or the model's own voice."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from ..engine import Engine
+from ..errors import InputError
+from ..intake.audio_files import read_audio, write_wav
+from ..intake.streams import read_text_stream
+from ..types import GenerationRequest, Sampling, VoicePrompt
+from .models import add_model_options, load_engine
+
+BAR = 30
+VOICE_SUFFIX = ".safetensors"
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register `speak`."""
+    parser = commands.add_parser("speak", help="speak a text to a WAV file")
+    parser.add_argument("text", help='what to say; "-" reads it from standard input')
+    parser.add_argument("-o", "--output", default="speech.wav", metavar="WAV", help="default: speech.wav")
+    parser.add_argument("--voice", metavar="FILE", help="recording to clone, or a saved voice (.safetensors)")
+    parser.add_argument("--transcript", default="", metavar="TEXT", help="what the recording says, word for word")
+    parser.add_argument("--design", metavar="WORDS", help='describe the voice, e.g. "female, british accent"')
+    parser.add_argument("--language", help="id or name, e.g. en, zh, Japanese; see: languages")
+    parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new one, printed")
+    parser.add_argument("--speed", type=float, help="0.25-4, default 1")
+    parser.add_argument("--duration", type=float, metavar="SECONDS", help="speak in this time")
+    parser.add_argument("--exact-length", action="store_true", help="make the file exactly --duration long")
+    parser.add_argument("--no-post-process", action="store_true", help="keep silences as they come")
+    defaults = Sampling()
+    parser.add_argument("--steps", type=int, default=defaults.steps, help=f"default {defaults.steps}; 16 is faster")
+    parser.add_argument("--guidance", type=float, default=defaults.guidance, help=f"default {defaults.guidance}")
+    add_model_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load, speak, write; says what it did."""
+    output = Path(options.output)
+    if not output.parent.is_dir():
+        raise InputError(f"the folder of {options.output} does not exist: make it first")
+    if options.transcript and not options.voice:
+        raise InputError("--transcript goes with --voice: it is what that recording says")
+    text = read_text_stream(sys.stdin) if options.text == "-" else options.text
+    engine = load_engine(options)
+    voice = load_voice(engine, options.voice, options.transcript) if options.voice else None
+    request = GenerationRequest(
+        text=text, voice=voice, design=options.design, language=options.language, seed=options.seed,
+        speed=options.speed, duration=options.duration, exact_length=options.exact_length,
+        post_process=not options.no_post_process, sampling=Sampling(steps=options.steps, guidance=options.guidance),
+    )  # fmt: skip
+    start = time.perf_counter()
+    speech = engine.generate([request], on_step=show_progress)[0]
+    write_wav(output, speech.waveform)
+    took = time.perf_counter() - start
+    for warning in (*(voice.warnings if voice else ()), *speech.warnings):
+        print(f"warning: {warning}", file=sys.stderr)
+    print(f"{output}: {speech.seconds:.2f} s of speech in {took:.1f} s, seed {speech.seed}")
+
+
+def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:
+    """A saved voice, or a recording encoded now."""
+    if not file.lower().endswith(VOICE_SUFFIX):
+        return engine.encode_voice(read_audio(file), transcript)
+    if transcript:
+        raise InputError("a saved voice has its transcript inside: leave --transcript out")
+    return VoicePrompt.load(file)
+
+
+def show_progress(done: int, total: int) -> None:
+    """A bar on the terminal; nothing when stderr is a file."""
+    if sys.stderr.isatty():
+        filled = BAR * done // total
+        end = "\n" if done == total else ""
+        print(f"\r[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total}", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,283 @@
+"""The two configurations of a checkpoint: language model (config.json) and codec (audio_tokenizer/config.json).
+
+Unusual: an unknown key is refused, since a key this engine has never heard of may change what the weights
+mean; the many keys that cannot matter here are listed by name in `config_keys.json`. Settings that would
+change the computation (rope scaling, sliding windows, biases) are accepted with the one value implemented.
+Defaults are those of transformers 5.3.0 (configuration_higgs_audio_v2_tokenizer.py, configuration_hubert.py,
+configuration_dac.py). Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from .errors import CheckpointError
+
+Json = dict[str, object]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LMConfig:
+    """Sizes of the language model: Qwen3 body, audio embeddings and heads."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    rope_theta: float
+    codebooks: int
+    audio_vocab_size: int
+    audio_mask_id: int
+    pad_token_id: int | None
+
+
+@dataclass(frozen=True)
+class AcousticConfig:
+    """DAC encoder and decoder: channel widths and the strides between them."""
+
+    encoder_hidden_size: int = 64
+    decoder_hidden_size: int = 1024
+    hidden_size: int = 256
+    downsampling_ratios: tuple[int, ...] = (8, 5, 4, 2)
+    upsampling_ratios: tuple[int, ...] = (8, 5, 4, 2)
+
+
+@dataclass(frozen=True)
+class SemanticConfig:
+    """HuBERT: convolutional feature extractor and transformer."""
+
+    hidden_size: int = 768
+    intermediate_size: int = 3072
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    conv_dim: tuple[int, ...] = (512,) * 7
+    conv_kernel: tuple[int, ...] = (10, 3, 3, 3, 3, 2, 2)
+    conv_stride: tuple[int, ...] = (5, 2, 2, 2, 2, 2, 2)
+    conv_bias: bool = False
+    num_conv_pos_embeddings: int = 128
+    num_conv_pos_embedding_groups: int = 16
+    feat_proj_layer_norm: bool = True
+    layer_norm_eps: float = 1e-5
+
+
+@dataclass(frozen=True)
+class CodecConfig:
+    """HiggsAudio v2: acoustic and semantic halves, their fusion and the residual quantizer."""
+
+    acoustic: AcousticConfig
+    semantic: SemanticConfig
+    sample_rate: int = 24000
+    semantic_sample_rate: int = 16000
+    downsample_factor: int = 320
+    codebook_size: int = 1024
+    codebook_dim: int = 64
+    kernel_size: int = 3
+    unit_kernel_size: int = 3
+    channel_ratios: tuple[int, ...] = (1, 1)
+    strides: tuple[int, ...] = (1, 1)
+    block_dilations: tuple[int, ...] = (1, 1)
+    target_bandwidths: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+
+    @property
+    def hop_length(self) -> int:
+        """Samples per audio frame at `sample_rate`."""
+        return math.prod(self.acoustic.downsampling_ratios)
+
+    @property
+    def frame_rate(self) -> int:
+        """Audio frames per second."""
+        return math.ceil(self.sample_rate / self.hop_length)
+
+    @property
+    def codebooks(self) -> int:
+        """Quantizers in use: what the highest target bandwidth (kbit/s) pays for."""
+        bits = math.ceil(math.log2(self.codebook_size))
+        return int(1000 * self.target_bandwidths[-1] // (self.frame_rate * bits))
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the fused features."""
+        return self.acoustic.hidden_size + self.semantic.hidden_size
+
+    @property
+    def semantic_downsample(self) -> int:
+        """HuBERT frames per audio frame."""
+        return int(self.hop_length / (self.sample_rate / self.semantic_sample_rate) / self.downsample_factor)
+
+
+def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
+    """config.json -> LMConfig. `ignored` is the table of keys that cannot matter (`config_keys.json`).
+
+    Raises CheckpointError for another model type, an unknown key, a missing size or an unsupported setting.
+    """
+    where = "config.json"
+    _require(raw, where, "model_type", "omnivoice")
+    llm = _section(raw, where, "llm_config")
+    place = f"{where}: llm_config"
+    _require(llm, place, "model_type", "qwen3")
+    _supported(llm, place, hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=True)
+    own = {"model_type", "llm_config", "num_audio_codebook", "audio_vocab_size", "audio_mask_id", "pad_token_id"}
+    _refuse_unknown(raw, where, own, ignored["model"])
+    sizes = {
+        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim",
+    }  # fmt: skip
+    other = {"model_type", "hidden_act", "attention_bias", "use_sliding_window", "tie_word_embeddings", "rms_norm_eps"}
+    rope_keys = {"rope_parameters", "rope_theta", "rope_scaling", "layer_types", "pad_token_id"}
+    _refuse_unknown(llm, place, sizes | other | rope_keys, ignored["model"] + ignored["qwen3"])
+    if any(kind != "full_attention" for kind in _list(llm.get("layer_types") or [], place, "layer_types")):
+        raise CheckpointError(f"{place}: layer_types must all be full_attention; this is not an OmniVoice model")
+    n = {key: _whole(llm, place, key) for key in sizes}
+    config = LMConfig(
+        vocab_size=n["vocab_size"], hidden_size=n["hidden_size"], intermediate_size=n["intermediate_size"],
+        layers=n["num_hidden_layers"], heads=n["num_attention_heads"], kv_heads=n["num_key_value_heads"],
+        head_dim=n["head_dim"], rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
+        rope_theta=_rope_theta(llm, place), codebooks=_whole(raw, where, "num_audio_codebook", 8),
+        audio_vocab_size=_whole(raw, where, "audio_vocab_size", 1025),
+        audio_mask_id=_whole(raw, where, "audio_mask_id", 1024), pad_token_id=_optional_id(llm.get("pad_token_id")),
+    )  # fmt: skip
+    if config.audio_mask_id >= config.audio_vocab_size or config.heads % config.kv_heads or config.head_dim % 2:
+        raise CheckpointError(f"{where}: audio_mask_id, head counts or head_dim contradict each other")
+    return config
+
+
+def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
+    """audio_tokenizer/config.json -> CodecConfig. Raises CheckpointError as `parse_model_config` does."""
+    where = "audio_tokenizer/config.json"
+    _require(raw, where, "model_type", "higgs_audio_v2_tokenizer")
+    acoustic = _section(raw, where, "acoustic_model_config")
+    semantic = _section(raw, where, "semantic_model_config")
+    _supported(semantic, f"{where}: semantic_model_config", hidden_act="gelu", feat_extract_activation="gelu",
+               feat_extract_norm="group", do_stable_layer_norm=False, conv_pos_batch_norm=False)  # fmt: skip
+    config = CodecConfig(
+        acoustic=_build(AcousticConfig, acoustic, f"{where}: acoustic_model_config", ignored["dac"]),
+        semantic=_build(SemanticConfig, semantic, f"{where}: semantic_model_config", ignored["hubert"]),
+        **_values(CodecConfig, raw, where, [*ignored["codec"], "acoustic_model_config", "semantic_model_config"]),
+    )
+    _check_codec(config, where)
+    return config
+
+
+def _check_codec(config: CodecConfig, where: str) -> None:
+    """Refuse sizes that contradict each other, or another codec's rates."""
+    acoustic, semantic = config.acoustic, config.semantic
+    if config.sample_rate != 24000 or config.hop_length != 960:
+        raise CheckpointError(
+            f"{where}: expected 24000 Hz and 960 samples a frame, got {config.sample_rate} Hz and "
+            f"{config.hop_length}; this is not the HiggsAudio v2 codec that OmniVoice uses"
+        )
+    sound = {
+        "target_bandwidths": config.target_bandwidths and config.codebooks >= 1,
+        "upsampling_ratios": math.prod(acoustic.upsampling_ratios) == config.hop_length,
+        "decoder_hidden_size": acoustic.decoder_hidden_size % 2 ** len(acoustic.upsampling_ratios) == 0,
+        "channel_ratios": len(config.strides) == len(config.channel_ratios) and config.channel_ratios[-1:] == (1,),
+        "semantic_sample_rate": config.semantic_downsample >= 1,
+        "unit_kernel_size": config.unit_kernel_size % 2 == 1,
+        "conv_kernel": len(semantic.conv_dim) == len(semantic.conv_kernel) == len(semantic.conv_stride) > 0,
+        "num_attention_heads": semantic.hidden_size % semantic.num_attention_heads == 0,
+        "num_conv_pos_embedding_groups": semantic.hidden_size % semantic.num_conv_pos_embedding_groups == 0,
+    }
+    contradictory = [name for name, holds in sound.items() if not holds]
+    if contradictory:
+        raise CheckpointError(f"{where}: {', '.join(contradictory)} contradict the other sizes of this codec")
+
+
+def _build(cls: type[T], raw: Json, where: str, ignored: list[str]) -> T:
+    return cls(**_values(cls, raw, where, ignored))
+
+
+def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, Any]:
+    """The keys of `raw` that `cls` has, checked against the type of its defaults; lists become tuples."""
+    known = {f.name: f.default for f in fields(cls) if f.name not in ("acoustic", "semantic")}
+    _refuse_unknown(raw, where, set(known), ignored)
+    values: dict[str, Any] = {}
+    for key, default in known.items():
+        if key not in raw:
+            continue
+        value = raw[key]
+        if isinstance(default, tuple):
+            whole = isinstance(default[0], int)
+            values[key] = tuple(_item(v, where, key, whole=whole) for v in _list(value, where, key))
+        elif isinstance(default, bool):
+            if not isinstance(value, bool):
+                raise CheckpointError(f"{where}: {key} must be true or false, got {value!r}")
+            values[key] = value
+        elif isinstance(default, int):
+            values[key] = _whole(raw, where, key)
+        else:
+            values[key] = _number(value, where, key)
+    return values
+
+
+def _refuse_unknown(raw: Json, where: str, known: set[str], ignored: list[str]) -> None:
+    unknown = sorted(set(raw) - known - set(ignored))
+    if unknown:
+        names = ", ".join(unknown[:5])
+        raise CheckpointError(f"{where}: unknown keys {names}; this model may need a newer version of the node pack")
+
+
+def _require(raw: Json, where: str, key: str, value: str) -> None:
+    if raw.get(key) != value:
+        raise CheckpointError(f"{where}: {key} must be {value!r}, got {raw.get(key)!r}; this is not an OmniVoice model")
+
+
+def _supported(raw: Json, where: str, **values: object) -> None:
+    for key, value in values.items():
+        if raw.get(key, value) != value:
+            raise CheckpointError(f"{where}: {key} = {raw[key]!r} is not supported, only {value!r}")
+
+
+def _section(raw: Json, where: str, key: str) -> Json:
+    value = raw.get(key)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{where}: {key} is missing")
+    return value
+
+
+def _list(value: object, where: str, key: str) -> list[object]:
+    if not isinstance(value, list):
+        raise CheckpointError(f"{where}: {key} must be a list, got {value!r}")
+    return value
+
+
+def _whole(raw: Json, where: str, key: str, default: int | None = None) -> int:
+    value = raw.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+        raise CheckpointError(f"{where}: {key} must be a whole number of 1 or more, got {value!r}")
+    return value
+
+
+def _number(value: object, where: str, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
+        raise CheckpointError(f"{where}: {key} must be a number above 0, got {value!r}")
+    return value
+
+
+def _item(value: object, where: str, key: str, *, whole: bool) -> float:
+    number = _number(value, where, key)
+    if whole and not isinstance(number, int):
+        raise CheckpointError(f"{where}: {key} must hold whole numbers, got {value!r}")
+    return number
+
+
+def _optional_id(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _rope_theta(llm: Json, where: str) -> float:
+    """transformers 5 keeps `rope_parameters`, 4 kept `rope_theta` and `rope_scaling`; both are in circulation."""
+    if llm.get("rope_scaling") is not None:
+        raise CheckpointError(f"{where}: rope_scaling is not supported, only the default rotary embedding")
+    parameters = llm.get("rope_parameters")
+    if not isinstance(parameters, dict):
+        return _number(llm.get("rope_theta"), where, "rope_theta")
+    if parameters.get("rope_type", "default") != "default":
+        raise CheckpointError(f"{where}: rope_type {parameters['rope_type']!r} is not supported, only 'default'")
+    return _number(parameters.get("rope_theta"), where, "rope_theta")

@@ -1,0 +1,189 @@
+"""`Engine`: the one class a caller needs. Load a checkpoint, encode a voice, speak.
+
+It holds the two modules, the tokenizer and the devices their inputs go to, and joins the rooms: plan, run,
+decode, finish. It never moves weights after loading and keeps no cache: a host (ComfyUI) owns the memory,
+and passes its own layers as `ops`. Nothing is downloaded, and no global state is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+
+import torch
+from torch import Tensor
+
+from .audio.finish import finish_speech
+from .audio.reference import prepare_reference
+from .codec import Codec
+from .config import CodecConfig
+from .errors import InputError, NumericError
+from .generate.estimate import estimate_encoding, estimate_generation
+from .generate.plan import SAMPLE_RATE, make_plan
+from .generate.run import Runner
+from .intake.text_in import clean_text
+from .lm import OmniVoiceLM
+from .ops import TORCH_OPS, Ops
+from .text.characters import end_punctuation
+from .text.duration import text_weight
+from .text.tokenizer import TextTokenizer
+from .types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
+from .weights import load_codec, load_lm, locate_checkpoint
+
+SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0  # duration weight per second that a transcript can have
+
+
+class Engine:
+    """A loaded OmniVoice model.
+
+    lm, codec: the modules, for a host that manages their memory. Made by `Engine.load`.
+    """
+
+    def __init__(
+        self, lm: OmniVoiceLM, codec: Codec, codec_config: CodecConfig, tokenizer: TextTokenizer,
+        device: torch.device, codec_device: torch.device,
+    ):  # fmt: skip
+        self.lm, self.codec, self.codec_config, self.tokenizer = lm, codec, codec_config, tokenizer
+        self._lm_device, self._codec_device = device, codec_device
+
+    @classmethod
+    def load(
+        cls, folder: str | PathLike[str], device: str | torch.device = "cpu", dtype: torch.dtype | None = None, *,
+        codec_folder: str | PathLike[str] | None = None, ops: Ops = TORCH_OPS,
+        compute_device: str | torch.device | None = None,
+    ) -> Engine:  # fmt: skip
+        """Load a snapshot folder straight into `dtype` (None: the device's best) on `device`.
+
+        codec_folder: where the codec is, if not in `folder`/audio_tokenizer. ops: layer library.
+        compute_device: where inputs go, if the host moves weights there itself; default `device`.
+        Raises CheckpointError or FileError, which name what is missing or wrong.
+        """
+        where = torch.device(device)
+        target = where if compute_device is None else torch.device(compute_device)
+        files = locate_checkpoint(folder, codec_folder)
+        tokenizer = TextTokenizer.from_json(files.tokenizer_json())
+        lm = load_lm(
+            files.lm_config, files.lm_weights, ops=ops, device=where, dtype=dtype or best_dtype(target),
+            used_ids=tokenizer.used_ids,
+        )  # fmt: skip
+        # MPS has no convolution of more than 65,536 output samples: the codec stays on the CPU there.
+        codec_place, codec_target = (torch.device("cpu") if d.type == "mps" else d for d in (where, target))
+        codec = load_codec(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
+        if files.codec_config.codebooks != files.lm_config.codebooks:
+            raise InputError(
+                f"the codec has {files.codec_config.codebooks} codebooks and the model {files.lm_config.codebooks}: "
+                "they belong to different models"
+            )
+        return cls(lm, codec, files.codec_config, tokenizer, target, codec_target)
+
+    @torch.inference_mode()
+    def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
+        """Prepare and encode a reference recording [C, N] of any rate; `text` is what it says.
+
+        Raises AudioError for a recording that cannot be a reference. What was odd about it, and a transcript
+        that is missing or cannot be right, is told in the prompt's `warnings`.
+        """
+        text = clean_text(text)
+        prepared = prepare_reference(waveform, has_text=bool(text.strip()))
+        warnings = list(prepared.warnings)
+        codes = self.codec.encode(prepared.samples.to(self._codec_device)).cpu()
+        if text.strip():
+            text = end_punctuation(text)
+            warnings += _rate_warnings(text, prepared.samples.shape[1] / SAMPLE_RATE)
+        else:
+            text = ""
+            warnings.append("no transcript of the reference was given: pace and likeness suffer; add what it says")
+        return VoicePrompt(codes=codes, text=text, rms=prepared.rms, warnings=tuple(warnings))
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], *, on_step: OnStep | None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[Speech]:  # fmt: skip
+        """Speak every request; results in order. Modes may be mixed; each request has its own seed.
+
+        generator: one shared CPU generator instead, drawn in upstream's order. on_step(done, total) may raise.
+        Raises InputError before any model runs, NumericError if the model's output is not finite.
+        """
+        return self.generate_plans(self.plan(requests), on_step=on_step, generator=generator)
+
+    def plan(self, requests: Sequence[GenerationRequest]) -> list[GenerationPlan]:
+        """Check the requests and decide chunks and lengths, without running anything."""
+        plans = [make_plan(request) for request in requests]
+        for plan in plans:
+            self._check_voice(plan.request.voice)
+        return plans
+
+    @torch.inference_mode()
+    def generate_plans(
+        self,
+        plans: Sequence[GenerationPlan],
+        *,
+        on_step: OnStep | None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[Speech]:
+        """Run plans made by `plan`; otherwise as `generate`."""
+        codes = Runner(self.lm, self.tokenizer, self._lm_device).run(plans, generator, on_step)
+        return [self._finish(plan, chunks) for plan, chunks in zip(plans, codes)]
+
+    def estimate_bytes(self, requests: Sequence[GenerationRequest]) -> int:
+        """Working memory that `generate(requests)` needs beside the weights; checks the requests as it does."""
+        plans = self.plan(requests)
+        itemsize = self.lm.get_dtype().itemsize
+        return estimate_generation(plans, self.lm.config, self.codec_config, itemsize) if plans else 0
+
+    def estimate_encode_bytes(self, waveform: Waveform) -> int:
+        """Working memory that `encode_voice(waveform, …)` needs beside the weights."""
+        return estimate_encoding(waveform.seconds, self.codec_config)
+
+    def _check_voice(self, voice: VoicePrompt | None) -> None:
+        if voice is None:
+            return
+        codebooks, size = self.lm.config.codebooks, self.codec_config.codebook_size
+        if voice.codes.shape[0] != codebooks or int(voice.codes.max()) >= size:
+            raise InputError(
+                f"this voice has {voice.codes.shape[0]} codebooks and codes up to {int(voice.codes.max())}, the model "
+                f"{codebooks} and {size - 1}: it was made for another model; encode the recording again"
+            )
+
+    def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
+        request = plan.request
+        samples = finish_speech(
+            [self._decode(chunk) for chunk in codes], sample_rate=SAMPLE_RATE,
+            reference_rms=None if request.voice is None else request.voice.rms, post_process=request.post_process,
+            pad_seconds=request.pad_seconds, fade_seconds=request.fade_seconds, target_samples=plan.target_samples,
+        )  # fmt: skip
+        waveform = Waveform(samples, SAMPLE_RATE)
+        texts = tuple(chunk.text for chunk in plan.chunks)
+        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, plan.warnings)
+
+    def _decode(self, codes: Tensor) -> Tensor:
+        """Codes [K, T] -> samples [1, N] on the CPU, finite."""
+        samples = self.codec.decode(codes.to(self._codec_device)).cpu()
+        if not bool(torch.isfinite(samples).all()):
+            raise NumericError(
+                f"the codec produced NaN or Inf in {torch.float32} on {self._codec_device.type}: check the model's "
+                "audio_tokenizer files, and try the CPU"
+            )
+        return samples
+
+
+def _rate_warnings(text: str, seconds: float) -> list[str]:
+    """A transcript spoken impossibly fast or slow belongs to another recording (upstream.md 19).
+
+    The fallback rate of the duration estimate is 14 a second; people speak within a factor of about 3 of it.
+    """
+    rate = text_weight(text) / seconds
+    if SLOWEST_RATE <= rate <= FASTEST_RATE:
+        return []
+    problem = "too long" if rate > FASTEST_RATE else "too short"
+    return [
+        f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
+        "write exactly what the recording says"
+    ]
+
+
+def best_dtype(device: torch.device) -> torch.dtype:
+    """float32 on CPUs and MPS, bfloat16 on GPUs that do it natively, else float16."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    return torch.bfloat16 if device.type == "xpu" else torch.float32

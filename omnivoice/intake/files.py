@@ -1,0 +1,247 @@
+"""Reading whole files and writing them atomically: the two file operations everything else is made of.
+
+What is unusual: a path is opened without blocking and must turn out to be a regular file (no pipe, device or
+folder) of a size that was allowed beforehand; and a write leaves, after any failure, kill or power cut, either the
+old file or the new one under the final name, never a part of it. Paths are the caller's: see `paths` for names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import math
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from ..errors import FileError
+from .limits import MIB
+from .paths import as_path, shown_name
+
+Json = object  # None, bool, int, float, str, list or dict: narrow it with isinstance
+
+_WINDOWS = os.name == "nt"
+_LOG = logging.getLogger("omnivoice_nodes")
+_TEMP = re.compile(r"\..*\.\d+\.[0-9a-f]{16}\.ovtmp")
+_STALE_SECONDS = 24 * 3600
+_REPLACE_TRIES, _REPLACE_WAIT_SECONDS = 5, 0.05
+_MAX_INT_DIGITS = 20
+_MAX_SIBLINGS = 99
+
+
+@contextlib.contextmanager
+def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a regular file for reading: (binary file, size in bytes). Raises FileError for anything else.
+
+    Symbolic links are followed: the user named this path. Errors while reading become FileError too.
+    """
+    where = as_path(path)
+    name = shown_name(where)
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        handle = os.open(where, flags)
+    except (OSError, ValueError) as error:
+        _refuse_open(where, error)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileError(
+                f"{name} is {'a folder, not a file' if stat.S_ISDIR(status.st_mode) else 'not a regular file'}"
+            )
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            yield file, status.st_size
+    except OSError as error:
+        raise FileError(f"cannot read {name}: {error.strerror}") from error
+    finally:
+        os.close(handle)
+
+
+def _refuse_open(path: Path, error: OSError | ValueError) -> NoReturn:
+    name = shown_name(path)
+    if isinstance(error, FileNotFoundError):
+        raise FileError(f"{name} does not exist") from None
+    if isinstance(error, IsADirectoryError) or os.path.isdir(path):
+        raise FileError(f"{name} is a folder, not a file") from None
+    reason = error.strerror if isinstance(error, OSError) else "the path is not valid"
+    raise FileError(f"cannot open {name}: {reason}") from error
+
+
+def read_bytes(path: str | PathLike[str], *, limit: int) -> bytes:
+    """The whole content of a regular file of at most `limit` bytes; the size is checked before reading."""
+    with open_regular(path) as (file, size):
+        name = shown_name(path)
+        if size > limit:
+            raise FileError(f"{name} must be at most {limit} bytes, got {size}")
+        data = file.read(size + 1)
+        if len(data) != size:
+            raise FileError(f"{name} changed while it was read: try again")
+        return data
+
+
+def read_json(path: str | PathLike[str], *, limit: int) -> Json:
+    """The parsed JSON of a file of at most `limit` bytes, strictly: UTF-8, no duplicate keys, no NaN or Infinity."""
+    return parse_json(read_bytes(path, limit=limit), shown_name(path))
+
+
+def parse_json(data: bytes, name: str) -> Json:
+    """Parse strict JSON; `name` is what the FileError calls it.
+
+    Refused beyond the grammar: duplicate keys, NaN and Infinity (also 1e999), integers of more than 20 digits,
+    nesting deeper than the interpreter allows.
+    """
+    try:
+        parsed: Json = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+            parse_int=_short_int,
+        )
+    except RecursionError:
+        raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:100]
+        raise FileError(f"{name} is not valid JSON: {reason}") from None
+    return parsed
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return found
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _short_int(text: str) -> int | float:
+    if text == "-0":
+        return -0.0  # no whole number: Rust's parser, which reads the same files, takes it for a float
+    if len(text) > _MAX_INT_DIGITS:
+        raise ValueError(f"an integer has more than {_MAX_INT_DIGITS} digits")
+    return int(text)
+
+
+def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
+    """Write `data` under `path`, wholly or not at all, and return the path that was written.
+
+    A temporary file in the same folder is written, flushed to the disk and renamed. overwrite=False never replaces a
+    file. A file that another program holds (Windows) is tried again for a quarter of a second; then a numbered
+    sibling is written instead, with a warning. Raises FileError; the temporary is gone whatever happens.
+    """
+    where = as_path(path)
+    remove_stale_temps(where.parent)
+    temp = where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
+    try:
+        try:
+            _write_synced(temp, data)
+            written = _replace(temp, where) if overwrite else _move_without_replacing(temp, where)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temp)
+    except OSError as error:
+        raise FileError(_write_refusal(where, len(data), error)) from error
+    _sync_folder(where.parent)
+    return written
+
+
+def _write_synced(temp: Path, data: bytes) -> None:
+    """Create `temp` (mode 0666 less the umask, which open applies itself) and push `data` to the disk."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    with os.fdopen(os.open(temp, flags, 0o666), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(temp: Path, where: Path) -> Path:
+    for _ in range(_REPLACE_TRIES):
+        try:
+            os.replace(temp, where)
+            return where
+        except PermissionError:
+            time.sleep(_REPLACE_WAIT_SECONDS)
+    for number in range(1, _MAX_SIBLINGS + 1):
+        sibling = where.with_name(f"{where.stem}-{number}{where.suffix}")
+        with contextlib.suppress(FileExistsError):
+            _move_without_replacing(temp, sibling)
+            _LOG.warning("%s is held by another program: wrote %s instead", shown_name(where), shown_name(sibling))
+            return sibling
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def _move_without_replacing(temp: Path, where: Path) -> Path:
+    if _WINDOWS:
+        os.rename(temp, where)  # refuses an existing target there
+        return where
+    try:
+        os.link(temp, where)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: hold the name first, then replace our own empty file
+        held = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            os.close(held)
+            os.replace(temp, where)
+        except BaseException:
+            os.unlink(where)
+            raise
+    return where
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable; the file is whole either way, so a file system that cannot is no error."""
+    if _WINDOWS:
+        return
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _write_refusal(path: Path, size: int, error: OSError) -> str:
+    name = shown_name(path)
+    advice: Callable[[str], str] = f"cannot write {name}: {{}}".format
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return advice(f"the disk is full, {size / MIB:.1f} MB are needed: free some space")
+    if error.errno == errno.EEXIST:
+        return advice("a file of that name exists already: choose another name")
+    if error.errno == errno.ENOENT:
+        return advice("its folder does not exist: create it first")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return advice("the folder or file is write-protected: choose another folder")
+    if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
+        return advice("a folder has that name: choose another name")
+    return advice(str(error.strerror))
+
+
+def remove_stale_temps(folder: Path) -> None:
+    """Delete temporaries of ours that a killed process left more than a day ago; never anything else."""
+    try:
+        names = [name for name in os.listdir(folder) if _TEMP.fullmatch(name)]
+    except OSError:
+        return  # the write that follows says it better
+    for name in names:
+        with contextlib.suppress(OSError):
+            status = os.lstat(folder / name)
+            if stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - _STALE_SECONDS:
+                os.unlink(folder / name)

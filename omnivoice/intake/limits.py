@@ -1,0 +1,169 @@
+"""Every range and every cap, in one table, for engine, nodes and command line alike.
+
+What is unusual: hosts do not check what reaches them (linked values skip ranges, NaN passes min/max), so a
+number is trusted only after `check_number` or `check_whole`. This file checks plain values; it opens nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ..errors import AudioError, InputError, TextError
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+# Text, in characters.
+MAX_TEXT_CHARS = 200_000
+MAX_VOICE_TEXT_CHARS = 2_000
+MAX_LABEL_CHARS = 120
+MAX_COMMENT_CHARS = 1_000
+MAX_NAME_BYTES = 120
+
+# Sound.
+MIN_SAMPLE_RATE = 4_000
+MAX_SAMPLE_RATE = 384_000
+MAX_CHANNELS = 8
+MAX_AUDIO_SECONDS = 600
+MAX_AUDIO_BYTES = 256 * MIB  # as decoded float32
+MAX_TOTAL_SECONDS = 4 * 3600
+MIN_VOICE_SECONDS = 0.5
+MAX_VOICE_SECONDS = 60
+
+# Codec codes.
+FRAMES_PER_SECOND = 25
+MAX_VOICE_FRAMES = MAX_VOICE_SECONDS * FRAMES_PER_SECOND
+MAX_CODEBOOKS = 64
+CODEBOOK_SIZE = 1_024
+
+# Files, in bytes.
+MAX_TABLE_BYTES = 32 * MIB
+MAX_CONFIG_BYTES = MIB
+MAX_TOKENIZER_BYTES = 64 * MIB
+MAX_TENSORS_BYTES = 512 * MIB  # what is read whole: voices, LoRA
+MAX_MODEL_BYTES = 64 * GIB
+MAX_VOICE_BYTES = 16 * MIB
+MAX_PROMPT_BYTES = 16 * MIB
+
+# Safetensors headers.
+MAX_HEADER_BYTES = 8 * MIB
+MAX_TENSORS = 4_096
+MAX_DIMENSIONS = 8
+MAX_TENSOR_NAME_CHARS = 256
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A closed range [low, high]; integer: whole numbers only; above_low: low itself is not allowed."""
+
+    low: float
+    high: float
+    integer: bool = False
+    above_low: bool = False
+
+    def __str__(self) -> str:
+        if self.above_low:
+            return f"above {self.low} and at most {self.high}"
+        return f"{'a whole number ' if self.integer else ''}{self.low}-{self.high}"
+
+
+LIMITS: Mapping[str, Limit] = MappingProxyType(
+    {
+        "steps": Limit(1, 256, integer=True),
+        "guidance": Limit(0, 10),
+        "t_shift": Limit(0.01, 10),
+        "layer_penalty": Limit(0, 100),
+        "position_temperature": Limit(0, 100),
+        "class_temperature": Limit(0, 10),
+        "speed": Limit(0.25, 4),
+        "duration": Limit(0, 600, above_low=True),
+        "seed": Limit(0, 2**64 - 1, integer=True),
+        "pad_seconds": Limit(0, 10),
+        "fade_seconds": Limit(0, 10),
+        "chunk_seconds": Limit(3, 60),
+        "chunk_threshold_seconds": Limit(3, 120),
+    }
+)
+
+
+def check_whole(name: str, value: object) -> int:
+    """`value` as a Python int within `LIMITS[name]`; raises InputError.
+
+    bool, float (also 3.0) and str are refused: a whole number that arrives as another type was lost on the way.
+    """
+    limit = LIMITS[name]
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name} must be {limit}, got {shown(value)}")
+    whole = operator.index(value)
+    if not limit.low <= whole <= limit.high:
+        raise InputError(f"{name} must be {limit.low}-{limit.high}, got {shown(value)}")
+    return whole
+
+
+def check_number(name: str, value: object) -> float | int:
+    """`value` as a Python float (int where the limit is integer) within `LIMITS[name]`; raises InputError.
+
+    Takes any real number, numpy scalars included; refuses bool, str, NaN, Inf and what does not fit a float.
+    """
+    limit = LIMITS[name]
+    if limit.integer:
+        return check_whole(name, value)
+    refusal = InputError(f"{name} must be {limit}, got {shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise refusal
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        raise refusal from None
+    inside = limit.low < number if limit.above_low else limit.low <= number
+    if not math.isfinite(number) or not inside or number > limit.high:
+        raise refusal
+    return number
+
+
+def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:
+    """`text` itself when it is a str of at most `limit` characters; raises TextError. Costs nothing per character."""
+    if not isinstance(text, str):
+        raise TextError(f"{name} must be a string, got {shown(text)}")
+    if len(text) > limit:
+        raise TextError(f"{name} must be at most {limit} characters, got {len(text)}: split it into parts")
+    return text
+
+
+def shown(value: object) -> str:
+    """A short, single-line form of any value for an error message; containers and objects by type only."""
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    if isinstance(value, str):
+        return ascii(value[:60])
+    if isinstance(value, numbers.Integral):
+        whole = operator.index(value)
+        return str(whole) if abs(whole) < 10**30 else "a number of more than 30 digits"
+    if isinstance(value, numbers.Real):
+        return str(value)[:60]
+    return type(value).__name__
+
+
+def check_audio_layout(name: str, channels: int, sample_rate: int) -> tuple[int, int]:
+    """(channels, sample_rate) when both are within the limits; raises AudioError."""
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise AudioError(f"{name} must have 1-{MAX_CHANNELS} channels, got {channels}: convert it first")
+    if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
+        allowed = f"{MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE} Hz"
+        raise AudioError(f"{name} must have a sample rate of {allowed}, got {sample_rate}: convert it first")
+    return channels, sample_rate
+
+
+def check_audio_size(name: str, frames: int, channels: int, sample_rate: int) -> None:
+    """Refuse, with AudioError, a recording that is too long or too large once decoded to float32."""
+    if frames > MAX_AUDIO_SECONDS * sample_rate:
+        raise AudioError(f"{name} must be at most {MAX_AUDIO_SECONDS} seconds long, got {frames / sample_rate:.0f}")
+    if 4 * frames * channels > MAX_AUDIO_BYTES:
+        size = 4 * frames * channels
+        raise AudioError(
+            f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB decoded, got {size / MIB:.0f}: shorten it"
+        )

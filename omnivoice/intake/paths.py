@@ -1,0 +1,101 @@
+"""Names and folders: what may become a file name, and where a model lies.
+
+What is unusual: `check_file_name` refuses by looking at the characters alone, under POSIX and Windows rules at
+once and before any file call, since on Windows the mere `exists` of a UNC path sends the user's credentials
+to the host it names. It does not protect a path that the user typed on a command line: that is the user's own.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from os import PathLike
+from pathlib import Path
+
+from ..errors import CheckpointError, FileError, InputError
+from .limits import MAX_NAME_BYTES, shown
+
+_PUNCTUATION = frozenset(" ._-()[]+,'&!@#=")
+_SUPERSCRIPTS = "\u00b9\u00b2\u00b3"
+_RESERVED = frozenset(
+    ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
+    + [device + digit for device in ("COM", "LPT") for digit in "0123456789" + _SUPERSCRIPTS]
+)
+_MAX_COPIES = 9_999
+
+
+def as_path(path: object) -> Path:
+    """`path` as a Path; raises FileError for anything but a string or path without NUL."""
+    if not isinstance(path, (str, PathLike)):
+        raise FileError(f"a path must be a string or a Path, got {shown(path)}")
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise FileError("a path must be a string that is not empty and holds no NUL character")
+    return Path(text)
+
+
+def shown_name(path: str | PathLike[str]) -> str:
+    """The last part of a path, for messages and logs: printable, short, and without the folders above it."""
+    name = os.path.basename(os.path.normpath(os.fspath(path)))
+    return "".join(c if c.isprintable() else "?" for c in name[:80])
+
+
+def model_folder(path: str | PathLike[str]) -> Path:
+    """The folder of a model as a Path; raises CheckpointError, saying what to do, when it is no folder."""
+    folder = as_path(path)
+    name = shown_name(folder)
+    if os.path.isdir(folder):  # unlike Path.is_dir, it never raises
+        return folder
+    if os.path.exists(folder):
+        raise CheckpointError(f"{name} is a file, not a model folder: give the folder that holds config.json")
+    raise CheckpointError(f"model folder {name} does not exist: check the path, or download the model first")
+
+
+def check_file_name(name: object) -> str:
+    """`name`, in Unicode form NFC, when it is safe as one file name on every system; raises InputError.
+
+    Safe: 1-120 UTF-8 bytes of letters, marks, digits, spaces and ._-()[]+,'&!@#=, no leading dot or space, no
+    trailing dot or space, not a Windows device (CON, nul.wav, COM1 ...). So no separator, drive, UNC, stream,
+    NUL or control character can be in it. Touches no file.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"a file name must be a string, got {shown(name)}")
+    if not name or len(name) > MAX_NAME_BYTES:
+        raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
+    name = unicodedata.normalize("NFC", name)
+    for char in name:
+        if char not in _PUNCTUATION and unicodedata.category(char)[0] not in "LMN":
+            raise InputError(
+                f"a file name may hold letters, digits, spaces and ._-()[]+,'&!@#= only, got {shown(name)}"
+            )
+    if len(name.encode("utf-8")) > MAX_NAME_BYTES:
+        raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
+    if name[0] in " ." or name[-1] in " .":
+        raise InputError(f"a file name may not begin or end with a dot or a space, got {shown(name)}")
+    if name.split(".", 1)[0].rstrip(" ").upper() in _RESERVED:
+        raise InputError(f"{shown(name)} is a device name on Windows: choose another file name")
+    return name
+
+
+def unique_path(folder: str | PathLike[str], stem: str, ext: str) -> Path:
+    """A path in `folder` that no file has yet: stem.ext, else stem-1.ext, stem-2.ext and so on.
+
+    ext: with its dot, e.g. ".wav". Names that differ only in case or Unicode form count as taken. Another process
+    may still take the name first: write with `overwrite=False`. Raises InputError for a bad name, FileError for a
+    bad folder.
+    """
+    where = as_path(folder)
+    check_file_name(stem + ext)
+    try:
+        taken = {_folded(entry) for entry in os.listdir(where)}
+    except OSError as error:
+        raise FileError(f"cannot list folder {shown_name(where)}: {error.strerror}") from error
+    for copy in range(_MAX_COPIES + 1):
+        name = check_file_name(f"{stem}-{copy}{ext}" if copy else stem + ext)
+        if _folded(name) not in taken:
+            return where / name
+    raise FileError(f"folder {shown_name(where)} holds {_MAX_COPIES} files named like {stem}{ext}: choose another name")
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,0 +1,135 @@
+"""Voice files: a `VoicePrompt` as a safetensors file, one writer and one reader.
+
+Format 1: one tensor `codes`, int16 [K, T], and the metadata below; what else the metadata holds is ignored and gone
+when the voice is saved again. Anyone can put such a file into a server's folders, so every code is checked on the
+CPU: an index out of range would poison a CUDA process. The codes decode back to the recording: personal data. No
+paths, user names or settings are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import FileError, InputError
+from ..voice import VoicePrompt
+from .limits import (
+    CODEBOOK_SIZE,
+    FRAMES_PER_SECOND,
+    MAX_CODEBOOKS,
+    MAX_LABEL_CHARS,
+    MAX_VOICE_BYTES,
+    MAX_VOICE_FRAMES,
+    MAX_VOICE_TEXT_CHARS,
+    shown,
+)
+from .paths import shown_name
+from .tensors import read_small_tensors, write_tensors
+from .text_in import clean_text
+
+FORMAT = "omnivoice_voice"
+FORMAT_VERSION = 1
+_MAX_CODEBOOK_SIZE = 1 << 15  # what int16 holds
+
+
+def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: bool = True) -> Path:
+    """Write `voice` atomically and return the path written; replaces a voice file, never a file of another kind.
+
+    Text and labels pass `clean_text`. Raises FileError when writing fails, InputError (TextError) for a voice beyond
+    the limits: 64 codebooks, 60 s, 2000 characters, codes up to 32767.
+    """
+    codes = check_codes(voice.codes, max(CODEBOOK_SIZE, int(voice.codes.max()) + 1))
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "codebooks": str(codes.shape[0]),
+        "frame_rate": str(FRAMES_PER_SECOND),
+        "text": clean_voice_text(voice.text),
+        "rms": repr(float(voice.rms)),
+        "name": clean_label(voice.name, "voice name"),
+        "language": clean_label(voice.language, "voice language"),
+    }
+    if int(codes.max()) >= CODEBOOK_SIZE:
+        metadata["codebook_size"] = str(int(codes.max()) + 1)
+    return write_tensors(path, {"codes": codes.to(torch.int16)}, metadata, overwrite=overwrite)
+
+
+def read_voice(path: str | PathLike[str]) -> VoicePrompt:
+    """Read a voice file; raises FileError that says what is wrong with it and what to do."""
+    name = shown_name(path)
+    tensors, metadata = read_small_tensors(path, limit=MAX_VOICE_BYTES)
+    _check_format(metadata, name)
+    if tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
+        raise FileError(f"{name} must hold one int16 tensor, codes: save the voice again")
+    try:
+        size = _whole(metadata, "codebook_size", 1, _MAX_CODEBOOK_SIZE, default=CODEBOOK_SIZE)
+        codes = check_codes(tensors["codes"], size)
+        _whole(metadata, "codebooks", codes.shape[0], codes.shape[0])
+        return VoicePrompt(
+            codes=codes,
+            text=clean_voice_text(metadata.get("text")),
+            rms=_rms(metadata.get("rms")),
+            name=clean_label(metadata.get("name", ""), "voice name"),
+            language=clean_label(metadata.get("language", ""), "voice language"),
+        )
+    except InputError as error:
+        raise FileError(f"{name}: {error}") from error
+
+
+def _check_format(metadata: Mapping[str, str], name: str) -> None:
+    if metadata.get("format") != FORMAT:
+        raise FileError(f"{name} is not a voice file (its format is {shown(metadata.get('format'))})")
+    version = metadata.get("format_version", "")
+    if not version.isdecimal() or len(version) > 6:
+        raise FileError(f"{name}: format_version must be a whole number, got {shown(version)}")
+    if int(version) > FORMAT_VERSION:
+        raise FileError(
+            f"{name} was written by a newer version of this pack (voice format {int(version)}, this one reads "
+            f"{FORMAT_VERSION}): update the pack"
+        )
+    if int(version) < 1:
+        raise FileError(f"{name}: format_version must be at least 1, got {int(version)}")
+    rate = metadata.get("frame_rate")
+    if rate != str(FRAMES_PER_SECOND):
+        raise FileError(f"{name}: frame_rate must be {FRAMES_PER_SECOND}, got {shown(rate)}")
+
+
+def _whole(metadata: Mapping[str, str], key: str, low: int, high: int, default: int | None = None) -> int:
+    text = metadata.get(key, "" if default is None else str(default))
+    if not text.isdecimal() or len(text) > 6 or not low <= int(text) <= high:
+        raise InputError(f"{key} must be {low}-{high}, got {shown(text)}")
+    return int(text)
+
+
+def check_codes(codes: Tensor, codebook_size: int) -> Tensor:
+    """`codes` [K, T] when shape and every value are within the limits; raises InputError."""
+    if codes.ndim != 2:
+        raise InputError(f"voice codes must have shape [K, T], got {list(codes.shape)}")
+    K, T = codes.shape
+    if not 1 <= K <= MAX_CODEBOOKS or not 1 <= T <= MAX_VOICE_FRAMES:
+        raise InputError(f"voice codes must be [1-{MAX_CODEBOOKS}, 1-{MAX_VOICE_FRAMES}], got [{K}, {T}]")
+    low, high = int(codes.min()), int(codes.max())
+    size = min(codebook_size, _MAX_CODEBOOK_SIZE)
+    if low < 0 or high >= size:
+        raise InputError(f"voice codes must be 0-{size - 1}, got {low if low < 0 else high}")
+    return codes
+
+
+def clean_voice_text(text: object) -> str:
+    return clean_text(text, name="voice text", limit=MAX_VOICE_TEXT_CHARS)
+
+
+def clean_label(label: object, name: str) -> str:
+    """A free label on one line, at most 120 characters, without what `clean_text` drops; raises TextError."""
+    return " ".join(clean_text(label, name=name, limit=MAX_LABEL_CHARS).split())
+
+
+def _rms(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        raise InputError(f"voice rms must be a number, got {shown(text)}") from None

@@ -1,0 +1,6 @@
+"""The language model: a bidirectional Qwen3 body over packed documents, audio embeddings and audio heads."""
+
+from .layout import PackedLayout
+from .model import OmniVoiceLM
+
+__all__ = ["OmniVoiceLM", "PackedLayout"]

@@ -1,0 +1,149 @@
+"""Voice design: the closed vocabulary of voices that can be described, and the string the model was trained on.
+
+Gender, age, pitch, whisper, English accents and Chinese dialects; at most one of each. A design keeps the order of
+the user, as upstream does; it is rendered in Chinese for Chinese text or a dialect, else in English. Words outside
+the vocabulary are refused: mapping free text is not done here. Sources: upstream utils/voice_design.py,
+models/omnivoice.py:1492; the words lie in `design.json`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import cast
+
+from ..errors import InputError
+from ..intake.limits import shown
+from ..intake.tables import load_table
+from ..voice import VoiceDesign
+from .characters import has_han
+
+MAX_CHARS = 500
+_MAX_NAMED = 5
+_UNSET = ("", "none", "auto", "any")
+
+
+def parse_design(text: str | None) -> VoiceDesign | None:
+    """The design in a comma-separated string, English or Chinese words, any case; None for an empty one.
+
+    A word given twice counts once. Raises InputError for unknown words (with suggestions and all that is
+    allowed), for two of one category and for a dialect with an accent.
+    """
+    if text is None:
+        return None
+    if not isinstance(text, str) or len(text) > MAX_CHARS:
+        got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
+        raise InputError(f"voice design must be a string of at most {MAX_CHARS} characters, got {got}")
+    words = [word for word in re.split(f"[{re.escape(cast(str, _table()['splitters']))}]", text) if word.strip()]
+    return _checked(words) if words else None
+
+
+def design_from_attributes(
+    *,
+    gender: str | None = None,
+    age: str | None = None,
+    pitch: str | None = None,
+    style: str | None = None,
+    accent: str | None = None,
+    dialect: str | None = None,
+) -> VoiceDesign | None:
+    """The design with one word of each category; None, "" and "auto" leave one open, and all of them give None.
+
+    A short form will do where the category completes it: "british", "low", "sichuan". Raises InputError as
+    `parse_design` does, and for a word of another category.
+    """
+    given = {"gender": gender, "age": age, "pitch": pitch, "style": style, "accent": accent, "dialect": dialect}
+    words: list[str] = []
+    for category, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise InputError(f"{category} must be a string, got {shown(value)}")
+        if value is None or value.strip().lower() in _UNSET:
+            continue
+        found = _find(value) or _find(f"{value} {category}")
+        if found is None or found[0] != category:
+            raise InputError(f"{category} must be one of {', '.join(design_options()[category])}, got {shown(value)}")
+        words.append(found[1])
+    return _checked(words) if words else None
+
+
+def render_design(design: VoiceDesign, text: str) -> str:
+    """The instruct string for speaking `text`: "female, low pitch", or its Chinese form joined by wide commas.
+
+    Raises InputError for a design that `parse_design` would refuse.
+    """
+    words = _checked(design.attributes).attributes
+    entries = [cast("tuple[str, str]", _find(word)) for word in words]
+    categories = {category for category, _ in entries}
+    chinese = "dialect" in categories or ("accent" not in categories and has_han(text))
+    separators = cast("dict[str, str]", _table()["separators"])
+    rendered = [_in_language(category, word, chinese) for category, word in entries]
+    return separators["chinese" if chinese else "english"].join(rendered)
+
+
+def design_options() -> dict[str, tuple[str, ...]]:
+    """The words of each category, in English, for menus and messages; dialects as "sichuan dialect"."""
+    return {category: tuple(words) for category, words in _categories().items()}
+
+
+def _table() -> dict[str, object]:
+    return cast("dict[str, object]", load_table("text/design.json"))
+
+
+def _categories() -> dict[str, dict[str, str]]:
+    """{category: {English: Chinese}}; accents have no Chinese form, dialects are Chinese alone."""
+    return cast("dict[str, dict[str, str]]", _table()["categories"])
+
+
+@cache
+def _words() -> dict[str, tuple[str, str]]:
+    """{key: (category, the word as a design keeps it)}."""
+    known: dict[str, tuple[str, str]] = {}
+    for category, words in _categories().items():
+        for english, chinese in words.items():
+            known[_key(english)] = (category, chinese if category == "dialect" else english)
+            if chinese:
+                known[_key(chinese)] = (category, chinese)
+    return known
+
+
+def _key(word: str) -> str:
+    return " ".join(re.split(r"[\s_-]+", word.strip().lower()))
+
+
+def _find(word: str) -> tuple[str, str] | None:
+    return _words().get(_key(word))
+
+
+def _in_language(category: str, word: str, chinese: bool) -> str:
+    for english, other in _categories()[category].items():
+        if word in (english, other):
+            return (other or english) if chinese or category == "dialect" else english
+    raise AssertionError("checked words have an entry")
+
+
+def _checked(words: Sequence[str]) -> VoiceDesign:
+    unknown = [word for word in words if not isinstance(word, str) or _find(word) is None]
+    if unknown:
+        raise InputError(_unknown(unknown))
+    chosen: dict[str, str] = {}
+    for category, word in (cast("tuple[str, str]", _find(word)) for word in words):
+        earlier = chosen.setdefault(category, word)
+        if _in_language(category, earlier, True) != _in_language(category, word, True):
+            raise InputError(f"voice design takes one {category}, got {earlier} and {word}: remove one")
+    if "accent" in chosen and "dialect" in chosen:
+        raise InputError(
+            f"voice design takes an accent (English) or a dialect (Chinese), got {chosen['accent']} and "
+            f"{chosen['dialect']}: remove one"
+        )
+    return VoiceDesign(tuple(chosen.values()))
+
+
+def _unknown(words: Sequence[object]) -> str:
+    described = []
+    for word in words[:_MAX_NAMED]:
+        close = difflib.get_close_matches(_key(str(word)), _words(), n=1)
+        described.append(shown(word) + (f" (did you mean {_words()[close[0]][1]}?)" if close else ""))
+    allowed = "; ".join(f"{category}: {', '.join(options)}" for category, options in design_options().items())
+    return f"voice design does not know {', '.join(described)}; allowed are {allowed}; or the same in Chinese"

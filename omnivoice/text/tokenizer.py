@@ -1,0 +1,177 @@
+"""The text tokenizer: byte-level BPE from tokenizer.json, on Hugging Face `tokenizers` alone.
+
+Unusual: only vocabulary and merges are taken from the file; the splitting rules are our own copy of what
+OmniVoice's tokenizer (Qwen2) uses, and must be the file's too. Added tokens are kept out of the encoder and only
+reached by name, so no text can spell one: "<|text_end|>" typed by a user encodes to ordinary pieces. The library
+may panic on hostile files (a BaseException); that, too, becomes a CheckpointError. No decoding, no padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, cast
+
+from ..errors import CheckpointError, FileError, TextError
+from ..intake.files import parse_json
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+LAYOUT_TOKENS = ("denoise", "lang_start", "lang_end", "instruct_start", "instruct_end", "text_start", "text_end")
+MAX_BYTES = 20 << 20
+# transformers 5.3.0, models/qwen2/tokenization_qwen2.py:32
+SPLIT_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_UNUSED_BPE = (
+    "dropout",
+    "unk_token",
+    "continuing_subword_prefix",
+    "end_of_word_suffix",
+    "byte_fallback",
+    "ignore_merges",
+)
+_MAX_ID = 2**31 - 1
+
+
+class TextTokenizer:
+    """Text to ids; special tokens by name. Made by `from_json`; immutable."""
+
+    def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, int]) -> None:
+        self._encoder = encoder
+        self._added = dict(added)
+        self.special_ids: frozenset[int] = frozenset(added.values())
+        self.used_ids: frozenset[int] = self.special_ids.union(vocab)
+
+    @classmethod
+    def from_json(cls, data: str | bytes) -> TextTokenizer:
+        """The tokenizer in the content of a tokenizer.json; raises CheckpointError if that is none of OmniVoice's."""
+        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        if len(raw) > MAX_BYTES:
+            raise CheckpointError(f"tokenizer.json must be at most {MAX_BYTES} bytes, got {len(raw)}")
+        try:
+            table = parse_json(raw, "tokenizer.json")
+        except FileError as error:
+            raise CheckpointError(str(error)) from None
+        if not isinstance(table, dict):
+            raise _refusal("it is not a JSON object")
+        vocab, merges = _bpe(table)
+        added = _added_tokens(table, vocab)
+        _check_splitting(table)
+        return cls(_encoder(vocab, merges), vocab.values(), added)
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the highest id, added tokens included: the rows an embedding must have."""
+        return max(self.used_ids) + 1
+
+    def special(self, name: str) -> int:
+        """The id of the added token `<|name|>`, e.g. "text_start"."""
+        return self._added[f"<|{name}|>"]
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, never one of an added token. Raises TextError for half a surrogate pair."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise TextError("the text holds half of a surrogate pair, which is no character") from None
+        ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
+        return [token for token in ids if token not in self.special_ids]
+
+    def encode_tag(self, tag: str) -> list[int]:
+        """The ids of a non-verbal tag, `[...]` with its brackets: its own if a fine-tune added it as a token."""
+        return [self._added[tag]] if tag in self._added else self.encode(tag)
+
+
+def _refusal(reason: str) -> CheckpointError:
+    return CheckpointError(f"tokenizer.json is no OmniVoice tokenizer: {reason}; take the one published with the model")
+
+
+def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Vocabulary and merges, checked for type and range."""
+    model = table.get("model")
+    if not isinstance(model, dict) or model.get("type") != "BPE":
+        raise _refusal("its model is not BPE")
+    odd = [name for name in _UNUSED_BPE if model.get(name) not in (None, False, "", 0)]
+    if odd:
+        raise _refusal(f"it sets {', '.join(odd)}, which this engine does not implement")
+    vocab, merges = model.get("vocab"), model.get("merges")
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
+        raise _refusal("it has no vocabulary or no merges")
+    if not all(_is_id(token) for token in vocab.values()) or len(set(map(str, vocab.values()))) != len(vocab):
+        raise _refusal("its ids are not whole numbers from 0, each used once")
+    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
+    if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and isinstance(p[1], str) for p in pairs):
+        raise _refusal("its merges are not pairs of tokens")
+    return cast("dict[str, int]", vocab), [(pair[0], pair[1]) for pair in pairs]
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_ID
+
+
+def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[str, int]:
+    """The added tokens by content; the seven of the prompt layout must be among them, none may be an ordinary id."""
+    entries = table.get("added_tokens")
+    added: dict[str, int] = {}
+    for entry in entries if isinstance(entries, list) else ():
+        content, token = (entry.get("content"), entry.get("id")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(content, str) or not isinstance(token, int) or not _is_id(token):
+            raise _refusal("an added token has no text or no id")
+        added[content] = token
+    missing = [f"<|{name}|>" for name in LAYOUT_TOKENS if f"<|{name}|>" not in added]
+    if missing:
+        raise _refusal(f"it lacks {', '.join(missing)}")
+    if len(set(added.values())) != len(added):
+        raise _refusal("two added tokens share an id")
+    taken = set(vocab.values())
+    clash = [text for text, token in added.items() if token in taken and vocab.get(text) != token]
+    if clash:
+        raise _refusal(f"the id of {clash[0]} is an ordinary token's, too")
+    return added
+
+
+def _check_splitting(table: dict[str, object]) -> None:
+    """The file's own rules must be the ones that `_encoder` builds."""
+    normalizer, splitter = table.get("normalizer"), table.get("pre_tokenizer")
+    steps = splitter.get("pretokenizers") if isinstance(splitter, dict) else None
+    first, second = steps if isinstance(steps, list) and len(steps) == 2 else (None, None)
+    if not (
+        isinstance(normalizer, dict)
+        and normalizer.get("type") == "NFC"
+        and isinstance(first, dict)
+        and (first.get("type"), first.get("pattern")) == ("Split", {"Regex": SPLIT_PATTERN})
+        and (first.get("behavior"), first.get("invert")) == ("Isolated", False)
+        and isinstance(second, dict)
+        and (second.get("type"), second.get("add_prefix_space")) == ("ByteLevel", False)
+        and second.get("use_regex") is False
+    ):
+        raise _refusal("it splits text by other rules than OmniVoice's")
+
+
+def _encoder(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    """The library's tokenizer without added tokens; imported here, so that importing this package stays cheap."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+    missing = set(pre_tokenizers.ByteLevel.alphabet()).difference(vocab)
+    if missing:
+        raise _refusal(f"its vocabulary lacks {len(missing)} of the 256 bytes, so some text would vanish")
+    try:
+        encoder = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    except BaseException as error:
+        if isinstance(error, MemoryError) or not (isinstance(error, Exception) or _is_panic(error)):
+            raise
+        raise _refusal(str(error)[:200]) from None
+    encoder.normalizer = normalizers.NFC()
+    encoder.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated", invert=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return encoder
+
+
+def _is_panic(error: BaseException) -> bool:
+    return type(error).__name__ == "PanicException"

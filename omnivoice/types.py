@@ -1,0 +1,157 @@
+"""What flows through the engine: waveform, request, plan, speech. Frozen dataclasses, no behaviour but checks.
+
+Shape letters are the house's: C channels, N samples, K codebooks, T audio frames. Ranges of numbers are not
+checked here but by `intake.limits`, one table for engine, nodes and command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .errors import AudioError
+from .voice import VoiceDesign, VoicePrompt
+
+__all__ = [
+    "Chunk",
+    "GenerationPlan",
+    "GenerationRequest",
+    "OnStep",
+    "Sampling",
+    "Speech",
+    "VoiceDesign",
+    "VoicePrompt",
+    "Waveform",
+]
+
+
+class OnStep(Protocol):
+    """Called after every decoding step with (steps done, steps in all); may raise to cancel."""
+
+    def __call__(self, done: int, total: int, /) -> None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Waveform:
+    """Sound: samples [C, N] float32 on the CPU, about -1..1, and its sample rate in Hz.
+
+    [N] is taken as one channel; other float and integer-valued dtypes are converted without scaling.
+    Raises AudioError for anything else. N may be 0 and samples may be NaN: what to do then is the user's.
+    """
+
+    samples: Tensor
+    sample_rate: int
+
+    def __post_init__(self) -> None:
+        samples = self.samples
+        if not isinstance(samples, Tensor) or samples.ndim not in (1, 2) or not samples.is_floating_point():
+            got = f"{tuple(samples.shape)} {samples.dtype}" if isinstance(samples, Tensor) else type(samples).__name__
+            raise AudioError(f"samples must be a float tensor [C, N] or [N], got {got}")
+        if samples.ndim == 2 and samples.shape[0] == 0:
+            raise AudioError("samples must have at least one channel, got [0, N]")
+        if isinstance(self.sample_rate, bool) or not isinstance(self.sample_rate, int) or self.sample_rate < 1:
+            raise AudioError(f"sample_rate must be a whole number of Hz >= 1, got {self.sample_rate!r}")
+        flat = samples.detach().to(device="cpu", dtype=torch.float32)
+        object.__setattr__(self, "samples", flat[None] if flat.ndim == 1 else flat)
+
+    @property
+    def seconds(self) -> float:
+        """Length in seconds."""
+        return self.samples.shape[1] / self.sample_rate
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the masked tokens are revealed; defaults are upstream's (models/omnivoice.py:174).
+
+    steps: forward passes. guidance: classifier-free guidance scale, 0 = none. t_shift: time shift, smaller
+    reveals later. layer_penalty: how strongly lower codebooks come first. position_temperature: randomness
+    of where, class_temperature: of what is revealed; 0 = greedy.
+    """
+
+    steps: int = 32
+    guidance: float = 2.0
+    t_shift: float = 0.1
+    layer_penalty: float = 5.0
+    position_temperature: float = 5.0
+    class_temperature: float = 0.0
+
+
+@dataclass(frozen=True)
+class GenerationRequest:
+    """One text to speak, and how.
+
+    voice: clone this recording. design: describe a voice, as attributes or as a string of them; with both,
+    the recording leads. Neither: the model picks a voice. language: an id, name or alias; None = unspecified.
+    seed: None = drawn afresh and reported. speed: factor, None = 1; duration: seconds, overrides speed.
+    exact_length: make the output exactly round(duration * 24000) samples, pads and gaps included.
+    pad_seconds, fade_seconds: silence added at, and fade applied to, each end. post_process: trim silences.
+    chunking: "sentences" (ours) or "upstream"; texts estimated above chunk_threshold_seconds are split into
+    pieces of about chunk_seconds.
+    """
+
+    text: str
+    voice: VoicePrompt | None = None
+    design: VoiceDesign | str | None = None
+    language: str | None = None
+    seed: int | None = None
+    speed: float | None = None
+    duration: float | None = None
+    exact_length: bool = False
+    sampling: Sampling = field(default_factory=Sampling)
+    denoise: bool = True
+    post_process: bool = True
+    pad_seconds: float = 0.1
+    fade_seconds: float = 0.1
+    chunking: str = "sentences"
+    chunk_seconds: float = 15.0
+    chunk_threshold_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One piece of text to generate in one go: `frames` audio frames, speaking `text`.
+
+    follows_first: conditioned on what chunk 0 sounded like (long text without a reference).
+    """
+
+    text: str
+    frames: int
+    follows_first: bool = False
+
+
+@dataclass(frozen=True)
+class GenerationPlan:
+    """A checked request, ready to run: no tensors, no weights needed to make it.
+
+    language and instruct are the strings that the prompt receives, or None. seed is final. chunked: the text
+    was estimated above the threshold (it may still be one chunk). target_samples: exact output length, or None.
+    """
+
+    request: GenerationRequest
+    chunks: tuple[Chunk, ...]
+    language: str | None
+    instruct: str | None
+    seed: int
+    chunked: bool = False
+    target_samples: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Speech:
+    """What was spoken.
+
+    waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor per chunk, on the CPU. chunks: the text of
+    each. seconds: length of the waveform. seed: the one used. warnings: everything worth telling the user.
+    """
+
+    waveform: Waveform
+    codes: tuple[Tensor, ...]
+    chunks: tuple[str, ...]
+    seconds: float
+    seed: int
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,80 @@
+"""Voices as values: a recorded one (`VoicePrompt`) and a described one (`VoiceDesign`).
+
+Both are frozen and hold plain data: codec codes, a transcript, a loudness; or attribute words. They know
+no model. `VoicePrompt.save` and `.load` go through `intake.voice_files`, the one writer and reader of that
+format; the import stands inside the two methods, since `intake` is above this file in the house.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from os import PathLike
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class VoicePrompt:
+    """A reference recording, ready to condition on (upstream's VoiceClonePrompt, models/omnivoice.py:120).
+
+    codes: [K, T] integers, the codec's codes of the prepared recording, 25 frames a second, on the CPU.
+    text: what the recording says, as the model will read it.
+    rms: root mean square of the recording before it was raised to speech level, 0–1; sets the output's level.
+    name, language: free labels for a voice library; not used for speaking.
+    Raises InputError if the codes are not integers of shape [K, T], or rms is not a finite number >= 0.
+    """
+
+    codes: Tensor
+    text: str
+    rms: float
+    name: str = ""
+    language: str = ""
+    warnings: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        codes = self.codes
+        if not isinstance(codes, Tensor) or codes.ndim != 2 or 0 in codes.shape or codes.dtype not in _INTEGERS:
+            got = f"{tuple(codes.shape)} {codes.dtype}" if isinstance(codes, Tensor) else type(codes).__name__
+            raise InputError(f"voice codes must be an integer tensor [K, T] with T > 0, got {got}")
+        if int(codes.min()) < 0:
+            raise InputError(f"voice codes must be >= 0, got {int(codes.min())}")
+        if not isinstance(self.text, str):
+            raise InputError(f"voice text must be a string, got {type(self.text).__name__}")
+        if not isinstance(self.rms, (int, float)) or not math.isfinite(self.rms) or self.rms < 0:
+            raise InputError(f"voice rms must be a finite number >= 0, got {self.rms!r}")
+        object.__setattr__(self, "codes", codes.detach().to(device="cpu", dtype=torch.int64))
+
+    @property
+    def frames(self) -> int:
+        """Length in audio frames (25 a second)."""
+        return int(self.codes.shape[1])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a safetensors voice file, atomically; raises FileError when that fails."""
+        from .intake.voice_files import write_voice
+
+        write_voice(path, self)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> VoicePrompt:
+        """Read a voice file written by `save`; raises FileError when it is not one."""
+        from .intake.voice_files import read_voice
+
+        return read_voice(path)
+
+
+@dataclass(frozen=True)
+class VoiceDesign:
+    """A voice described by attributes of the closed vocabulary, in the order the user gave them.
+
+    attributes: canonical lower-case words, English or Chinese, e.g. ("female", "british accent"). Made and
+    checked by `text.design.parse_design`; `text.design.render_design` turns it into the model's string.
+    """
+
+    attributes: tuple[str, ...]

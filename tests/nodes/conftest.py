@@ -1,0 +1,178 @@
+"""The pack loaded by path, as ComfyUI does it, against a small stand-in for ComfyUI.
+
+The stand-in takes only the keywords that ComfyUI 0.14.0 takes, records what is asked of it, and does nothing
+else. It exists so that the nodes are tested where no ComfyUI is; `tests/comfyui` runs the same nodes on real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+COMMON = {"display_name", "optional", "tooltip", "lazy", "extra_dict", "raw_link", "advanced"}
+WIDGET = COMMON | {"default", "socketless", "widget_type", "force_input"}
+INPUT_KEYS = {
+    "INT": WIDGET | {"min", "max", "step", "control_after_generate", "display_mode"},
+    "FLOAT": WIDGET | {"min", "max", "step", "round", "display_mode"},
+    "STRING": WIDGET | {"multiline", "placeholder", "dynamic_prompts"},
+    "COMBO": WIDGET | {"options", "control_after_generate", "upload", "image_folder", "remote"},
+}
+SCHEMA_KEYS = {"node_id", "display_name", "category", "inputs", "outputs", "hidden", "description", "search_aliases"}
+
+
+class Kind:
+    """A data type of the schema; refuses keywords that the real one does not take."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def Input(self, id: str, **keys: object) -> SimpleNamespace:
+        unknown = set(keys) - INPUT_KEYS.get(self.name, COMMON)
+        assert not unknown, f"{self.name} input {id}: {unknown}"
+        return SimpleNamespace(kind=self.name, id=id, **{"optional": False, "default": None, "tooltip": None, **keys})
+
+    def Output(self, **keys: object) -> SimpleNamespace:
+        assert not set(keys) - {"id", "display_name", "tooltip", "is_output_list"}
+        return SimpleNamespace(kind=self.name, **{"tooltip": None, **keys})
+
+
+def schema(**keys: object) -> SimpleNamespace:
+    assert not set(keys) - SCHEMA_KEYS
+    return SimpleNamespace(**keys)
+
+
+class Host:
+    """What the stand-in was asked to do, and how it shall behave. `reset` gives each test a clean one."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, tuple[list[str], set[str]]] = {}
+        self.folder_paths = module(
+            "folder_paths", models_dir="", folder_names_and_paths=self.table,
+            supported_pt_extensions={".safetensors"}, get_folder_paths=lambda key: self.table[key][0][:],
+        )  # fmt: skip
+        self.modules = self._modules()
+
+    def reset(self, models: Path) -> None:
+        self.folder = models / "omnivoice"
+        self.folder_paths.models_dir = str(models)
+        self.table.clear()
+        self.interrupt_after: int | None = None  # progress reports, then the user presses Cancel
+        self.loads: list[tuple[list[object], float]] = []
+        self.progress: list[tuple[int, int]] = []
+        self.texts: list[tuple[str, str]] = []
+
+    def _modules(self) -> dict[str, ModuleType]:
+        def stop_if_interrupted() -> None:
+            if self.interrupt_after is not None and len(self.progress) >= self.interrupt_after:
+                raise mm.InterruptProcessingException
+
+        class Bar:
+            def __init__(bar, total: int):
+                bar.total = total
+
+            def update_absolute(bar, value: int, total: int) -> None:
+                self.progress.append((value, total))
+
+        class Patcher:
+            def __init__(patcher, model: torch.nn.Module, load_device: torch.device, offload_device: torch.device):
+                patcher.model, patcher.load_device, patcher.offload_device = model, load_device, offload_device
+
+        cpu = torch.device("cpu")
+        mm = module(
+            "comfy.model_management",
+            InterruptProcessingException=type("InterruptProcessingException", (Exception,), {}),
+            throw_exception_if_processing_interrupted=stop_if_interrupted,
+            get_torch_device=lambda: cpu, unet_offload_device=lambda: cpu, intermediate_device=lambda: cpu,
+            is_device_cpu=lambda d: d.type == "cpu", is_device_mps=lambda d: d.type == "mps",
+            unet_dtype=lambda device, supported_dtypes: supported_dtypes[0], archive_model_dtypes=lambda model: None,
+            load_models_gpu=lambda models, memory_required: self.loads.append((models, memory_required)),
+        )  # fmt: skip
+        patcher = module("comfy.model_patcher", CoreModelPatcher=Patcher, ModelPatcher=Patcher)
+        ops = module("comfy.ops", manual_cast=torch.nn)
+        utils = module("comfy.utils", ProgressBar=Bar)
+        kinds = {k: Kind(k.upper()) for k in ("Int", "Float", "String", "Combo", "Audio", "Boolean")}
+        node = type("ComfyNode", (), {"hidden": SimpleNamespace(unique_id="7")})
+        io = module(
+            "io", **kinds, Custom=Kind, Schema=schema, ComfyNode=node, Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
+            NodeOutput=lambda *values: SimpleNamespace(values=values),
+        )  # fmt: skip
+        latest = module("comfy_api.latest", io=io, ComfyExtension=type("ComfyExtension", (), {}))
+        instance = SimpleNamespace(send_progress_text=lambda text, node_id: self.texts.append((text, node_id)))
+        return {
+            "comfy": module("comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils),
+            "comfy.model_management": mm, "comfy.model_patcher": patcher, "comfy.ops": ops, "comfy.utils": utils,
+            "comfy_api": module("comfy_api", latest=latest), "comfy_api.latest": latest,
+            "server": module("server", PromptServer=SimpleNamespace(instance=instance)),
+            "folder_paths": self.folder_paths,
+        }  # fmt: skip
+
+
+def module(name: str, **content: object) -> ModuleType:
+    made = ModuleType(name)
+    made.__dict__.update(content)
+    return made
+
+
+@pytest.fixture(scope="session")
+def stand_in() -> Host:
+    return Host()
+
+
+@pytest.fixture(scope="session")
+def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
+    """The pack's modules, with the stand-in in place of ComfyUI."""
+    name = "omnivoice-nodes-dev"
+    with pytest.MonkeyPatch.context() as patch:
+        for key, fake in stand_in.modules.items():
+            patch.setitem(sys.modules, key, fake)
+        spec = importlib.util.spec_from_file_location(
+            name, root / "__init__.py", submodule_search_locations=[str(root)]
+        )
+        assert spec and spec.loader
+        package = importlib.util.module_from_spec(spec)
+        patch.setitem(sys.modules, name, package)
+        spec.loader.exec_module(package)
+        parts = ("host", "extension", "load", "reference", "design", "synthesize")
+        nodes = {part: importlib.import_module(f"{name}.nodes.{part}") for part in parts}
+        yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
+    for key in [k for k in sys.modules if k.startswith(name)]:
+        del sys.modules[key]
+
+
+@pytest.fixture
+def host(stand_in: Host, tmp_path: Path) -> Host:
+    stand_in.reset(tmp_path / "models")
+    return stand_in
+
+
+@pytest.fixture
+def pack(loaded_pack: SimpleNamespace, host: Host) -> SimpleNamespace:
+    """The pack with models/omnivoice registered, and empty."""
+    loaded_pack.host.register_model_folder()
+    return loaded_pack
+
+
+@pytest.fixture
+def nodes(pack: SimpleNamespace) -> dict[str, type]:
+    """Node id -> class, as the extension lists them."""
+    extension = asyncio.run(pack.package.comfy_entrypoint())
+    asyncio.run(extension.on_load())
+    return {node.define_schema().node_id: node for node in asyncio.run(extension.get_node_list())}
+
+
+@pytest.fixture(params=[Exception, BaseException], ids=["before_0.20", "since_0.20"])
+def interrupt(
+    request: pytest.FixtureRequest, pack: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> type[BaseException]:
+    """ComfyUI's interrupt, which became a BaseException in 0.20."""
+    interrupt = type("InterruptProcessingException", (request.param,), {})
+    monkeypatch.setattr(pack.host.mm, "InterruptProcessingException", interrupt)
+    return interrupt

@@ -1,0 +1,158 @@
+"""The bridge to ComfyUI: folders, names, dtypes, the guard, audio in and out."""
+
+from __future__ import annotations
+
+import shutil
+from collections import UserDict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+HOSTILE = [
+    "../OmniVoice",
+    "/etc/passwd",
+    "C:\\x",
+    "OmniVoice/../..",
+    "",
+    "a\0b",
+    None,
+    3,
+    ["OmniVoice"],
+    {"a": 1},
+    "omnivoice",
+]
+
+
+@pytest.fixture
+def model(host, checkpoint: Path) -> Path:
+    return Path(shutil.copytree(checkpoint, host.folder / "OmniVoice"))
+
+
+def test_registering_keeps_what_extra_model_paths_gave(pack: SimpleNamespace, host, tmp_path: Path) -> None:
+    table = pack.host.folder_paths.folder_names_and_paths
+    table["omnivoice"] = ([str(tmp_path / "extra")], set())
+    pack.host.register_model_folder()
+    pack.host.register_model_folder()
+    assert table["omnivoice"] == ([str(tmp_path / "extra"), str(host.folder)], {".safetensors"})
+
+
+def test_menu_says_when_there_is_no_model(pack: SimpleNamespace) -> None:
+    assert pack.host.model_names() == ["no model found in models/omnivoice"]
+    with pytest.raises(ValueError, match=r"no model found in models/omnivoice: put an OmniVoice snapshot folder"):
+        pack.host.model_folder("no model found in models/omnivoice")
+
+
+def test_menu_lists_models_and_nothing_else(pack: SimpleNamespace, host, model: Path, checkpoint: Path) -> None:
+    (host.folder / "notes").mkdir()
+    (host.folder / "notes" / "config.json").write_text("{}")
+    (host.folder / "a_file.safetensors").write_bytes(b"x")
+    assert pack.host.model_names() == ["OmniVoice"]
+    shutil.copytree(model, host.folder / "my fine-tune")  # without a restart
+    assert pack.host.model_names() == ["OmniVoice", "my fine-tune"]
+    assert pack.host.model_folder("my fine-tune") == host.folder / "my fine-tune"
+
+
+def test_first_folder_of_a_name_wins_and_a_root_may_be_a_model(
+    pack: SimpleNamespace, host, model: Path, checkpoint: Path, tmp_path: Path
+) -> None:
+    extra = tmp_path / "extra"
+    shutil.copytree(checkpoint, extra / "OmniVoice")
+    shutil.copytree(checkpoint, extra, dirs_exist_ok=True)
+    pack.host.folder_paths.folder_names_and_paths["omnivoice"][0].insert(0, str(extra))
+    assert pack.host.model_folders() == {"extra": extra, "OmniVoice": extra / "OmniVoice"}
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=repr)
+def test_only_a_listed_name_is_resolved(pack: SimpleNamespace, model: Path, name: object) -> None:
+    with pytest.raises(ValueError, match="model_name must be one of OmniVoice, got"):
+        pack.host.model_folder(name)
+    assert pack.host.model_fingerprint(name) == ""
+
+
+def test_fingerprint_follows_the_files(pack: SimpleNamespace, model: Path) -> None:
+    before = pack.host.model_fingerprint("OmniVoice")
+    assert before == pack.host.model_fingerprint("OmniVoice") != ""
+    with (model / "config.json").open("a") as file:
+        file.write("\n")
+    assert pack.host.model_fingerprint("OmniVoice") != before
+
+
+def test_dtype_auto(pack: SimpleNamespace) -> None:
+    pick = pack.host.pick_dtype
+    assert pick("auto", torch.device("cpu")) is torch.float32
+    assert pick("auto", torch.device("mps")) is torch.float32
+    assert pick("auto", torch.device("cuda")) is torch.bfloat16
+    assert pick("fp16", torch.device("cpu")) is torch.float16
+    for bad in ("fp8", None, 16, ["bf16"]):
+        with pytest.raises(ValueError, match="dtype must be one of auto, bf16, fp16, fp32, got"):
+            pick(bad, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "fault", [SystemExit(3), GeneratorExit(), type("PanicException", (BaseException,), {})("boom")]
+)
+def test_guard_turns_worker_killers_into_errors(pack: SimpleNamespace, fault: BaseException) -> None:
+    def execute() -> None:
+        raise fault
+
+    with pytest.raises(RuntimeError, match=f"OmniVoice stopped on an internal fault: {type(fault).__name__}"):
+        pack.host.guarded(execute)()
+
+
+def test_guard_lets_errors_and_interrupts_pass(pack: SimpleNamespace, interrupt: type[BaseException]) -> None:
+    for passed in (ValueError("x"), interrupt()):
+
+        def execute(fault: BaseException = passed) -> None:
+            raise fault
+
+        with pytest.raises(type(passed)):
+            pack.host.guarded(execute)()
+
+
+NOISE = torch.randn(1, 2, 48_000)
+BAD_AUDIO = [
+    (None, "audio must be ComfyUI's AUDIO, got None: connect"),
+    ([[0.0]], "audio must be ComfyUI's AUDIO, got list"),
+    ("x.wav", "audio must be ComfyUI's AUDIO, got 'x.wav'"),
+    ({}, r"must hold a float waveform \[batch, channels, samples\], got None"),
+    ({"waveform": [[[0.0]]], "sample_rate": 24_000}, "got list"),
+    ({"waveform": NOISE[0], "sample_rate": 24_000}, r"got \(2, 48000\) torch.float32"),
+    ({"waveform": torch.zeros(1, 1, 9, dtype=torch.int16), "sample_rate": 24_000}, "torch.int16"),
+    ({"waveform": NOISE.expand(3, 2, -1), "sample_rate": 24_000}, "one recording, got a batch of 3"),
+    ({"waveform": torch.zeros(1, 0, 9), "sample_rate": 24_000}, "must have 1-8 channels, got 0"),
+    ({"waveform": torch.zeros(1, 9, 9), "sample_rate": 24_000}, "must have 1-8 channels, got 9"),
+    ({"waveform": torch.zeros(1).expand(1, 8, 10**9), "sample_rate": 24_000}, "audio is too long"),
+    (
+        {"waveform": NOISE, "sample_rate": 24_000.0},
+        "sample_rate must be a whole number of Hz, 4000-384000, got 24000.0",
+    ),
+    ({"waveform": NOISE, "sample_rate": True}, "got True"),
+    ({"waveform": NOISE, "sample_rate": "24000"}, "got '24000'"),
+    ({"waveform": NOISE, "sample_rate": 10**9}, "got 1000000000"),
+    ({"waveform": NOISE}, "got None"),
+]
+
+
+@pytest.mark.parametrize("audio, message", BAD_AUDIO)
+def test_forged_audio_is_refused(pack: SimpleNamespace, audio: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pack.host.waveform_from(audio)
+
+
+def test_audio_comes_in_and_goes_out(pack: SimpleNamespace) -> None:
+    given = NOISE.clone()
+    for audio in ({"waveform": given, "sample_rate": 48_000}, UserDict(waveform=given, sample_rate=48_000)):
+        waveform = pack.host.waveform_from(audio)
+        assert (waveform.samples.shape, waveform.sample_rate) == ((2, 48_000), 48_000)
+        assert torch.equal(given, NOISE)
+    out = pack.host.audio_from(pack.engine.Waveform(torch.randn(2, 10)[:, ::2], 24_000))
+    assert out["waveform"].shape == (1, 2, 5) and out["waveform"].is_contiguous() and out["sample_rate"] == 24_000
+
+
+def test_warnings_reach_log_and_node(pack: SimpleNamespace, host, caplog: pytest.LogCaptureFixture) -> None:
+    pack.host.tell((), "7")
+    pack.host.tell(("first", "second"), "7")
+    assert host.texts == [("first\nsecond", "7")]
+    assert caplog.messages == ["first", "second"]

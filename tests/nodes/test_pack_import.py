@@ -1,0 +1,115 @@
+"""The pack imported as ComfyUI does it: by path, from a folder with a dash in its name, not on sys.path.
+
+In a process of its own, without ComfyUI. It must be quick, import nothing heavy and leave no trace.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# ComfyUI names the module after its path (nodes.py, load_custom_node); relative imports hang on that name.
+LOAD = """
+import importlib, importlib.util, json, os, sys, time
+def load(path):
+    name = path.replace(".", "_x_")
+    spec = importlib.util.spec_from_file_location(name, os.path.join(path, "__init__.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return name, module
+path = sys.argv[1]
+"""
+STATE = """
+import logging, random, warnings
+import numpy, torch
+def state():
+    return {
+        "path": list(sys.path), "environ": dict(os.environ), "meta_path": len(sys.meta_path), "cwd": os.getcwd(),
+        "dtype": str(torch.get_default_dtype()), "device": str(torch.get_default_device()),
+        "threads": torch.get_num_threads(), "grad": torch.is_grad_enabled(),
+        "inference": torch.is_inference_mode_enabled(), "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "benchmark": torch.backends.cudnn.benchmark, "tf32": torch.backends.cudnn.allow_tf32,
+        "matmul": torch.get_float32_matmul_precision(), "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "torch_rng": torch.get_rng_state().tolist(), "random_rng": repr(random.getstate()),
+        "numpy_rng": repr(numpy.random.get_state()), "filters": repr(warnings.filters),
+        "root_log": [logging.root.level, len(logging.root.handlers)],
+    }
+"""
+IMPORT_ALONE = """
+before = set(sys.modules)
+start = time.perf_counter()
+name, module = load(path)
+seconds = time.perf_counter() - start
+print(json.dumps({"seconds": seconds, "new": sorted(m for m in set(sys.modules) - before if not m.startswith(name)),
+                  "public": module.__all__, "mappings": hasattr(module, "NODE_CLASS_MAPPINGS")}))
+"""
+IMPORT_ENGINE = """
+before, modules = state(), set(sys.modules)
+start = time.perf_counter()
+name, module = load(path)
+importlib.import_module(name + ".omnivoice.engine")
+seconds = time.perf_counter() - start
+after = state()
+print(json.dumps({"seconds": seconds, "changed": sorted(k for k in before if before[k] != after[k]),
+                  "new": sorted(m for m in set(sys.modules) - modules if not m.startswith(name))}))
+"""
+HEAVY = {
+    "av",
+    "comfy",
+    "huggingface_hub",
+    "librosa",
+    "nodes",
+    "omnivoice",
+    "pydub",
+    "scipy",
+    "torchaudio",
+    "transformers",
+}
+
+
+@pytest.fixture(scope="module")
+def run_with_pack(tmp_path_factory: pytest.TempPathFactory, copy_pack: Callable[[Path], Path]) -> Callable[[str], dict]:
+    pack = copy_pack(tmp_path_factory.mktemp("custom_nodes") / "omnivoice-nodes-dev")
+
+    def run(script: str) -> dict:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(pack)],
+            cwd=pack.parent, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return json.loads(done.stdout)
+
+    return run
+
+
+def test_importing_the_pack_is_free(run_with_pack: Callable[[str], dict]) -> None:
+    found = run_with_pack(LOAD + IMPORT_ALONE)
+    assert found["public"] == ["comfy_entrypoint"]
+    assert not found["mappings"]  # its mere presence makes ComfyUI ignore comfy_entrypoint
+    assert {m.split(".")[0] for m in found["new"]} <= set(sys.stdlib_module_names)
+    assert found["seconds"] < 0.5
+
+
+def test_importing_the_engine_is_quick_and_leaves_no_trace(run_with_pack: Callable[[str], dict]) -> None:
+    found = min((run_with_pack(LOAD + STATE + IMPORT_ENGINE) for _ in range(2)), key=lambda f: f["seconds"])
+    assert found["changed"] == []
+    assert not {m.split(".")[0] for m in found["new"]} & HEAVY
+    assert found["seconds"] < 0.5
+
+
+def test_state_check_sees_a_change(run_with_pack: Callable[[str], dict]) -> None:
+    """The check above is not blind: each of these shows."""
+    spoil = "os.environ['A']='b'; sys.path.append('x'); torch.manual_seed(1); random.seed(1); torch.set_num_threads(1)"
+    script = STATE + f"before = state(); {spoil}; after = state()\n"
+    script += "print(json.dumps({'changed': [k for k in before if before[k] != after[k]]}))"
+    found = run_with_pack(LOAD + "import torch; torch.set_num_threads(2)\n" + script)
+    assert set(found["changed"]) == {"path", "environ", "torch_rng", "random_rng", "threads"}

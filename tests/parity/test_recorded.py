@@ -1,0 +1,116 @@
+"""Replays what upstream did (record.py): prompt codes and tokens equal, audio within one 16-bit step.
+
+The default recording is tests/assets. OMNIVOICE_ORACLE may name a folder with another one (checkpoint/,
+cases.json, recorded.safetensors, wav/), which is then replayed as well.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from omnivoice import Engine, GenerationRequest, Sampling
+from omnivoice.intake.audio_files import read_audio
+
+HERE = Path(__file__).parent
+AUDIO_TOLERANCE = 1 / 32767
+SAMPLING = {
+    "num_step": "steps", "guidance_scale": "guidance", "t_shift": "t_shift", "layer_penalty_factor": "layer_penalty",
+    "position_temperature": "position_temperature", "class_temperature": "class_temperature",
+}  # fmt: skip
+REQUEST = {
+    "denoise": "denoise", "postprocess_output": "post_process", "pad_duration": "pad_seconds",
+    "fade_duration": "fade_seconds", "audio_chunk_duration": "chunk_seconds", "speed": "speed", "duration": "duration",
+    "audio_chunk_threshold": "chunk_threshold_seconds", "language": "language", "instruct": "design", "text": "text",
+}  # fmt: skip
+OWN = {"name", "seed", "ref", "ref_text", "audio"}
+
+
+class Recording:
+    """A folder of upstream's results."""
+
+    def __init__(self, checkpoint, cases, recorded, wavs):
+        self.cases = {case["name"]: case for case in json.loads(cases.read_text(encoding="utf-8"))}
+        self.checkpoint, self.path, self.wavs = checkpoint, recorded, wavs
+        with safe_open(recorded, framework="pt") as file:
+            self.index = json.loads(file.metadata()["index"])
+            self.tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (a file, not a dict)
+
+
+def recordings():
+    found = {"assets": (HERE.parent / "assets" / "checkpoint", HERE / "cases.json",
+                        HERE.parent / "assets" / "recorded.safetensors", HERE.parent / "assets" / "wav")}  # fmt: skip
+    if other := os.environ.get("OMNIVOICE_ORACLE"):
+        root = Path(other)
+        found["oracle"] = (root / "checkpoint", root / "cases.json", root / "recorded.safetensors", root / "wav")
+    return {name: Recording(*paths) for name, paths in found.items()}
+
+
+RECORDINGS = recordings()
+CASES = [(name, case) for name, recording in RECORDINGS.items() for case in recording.cases]
+
+
+@pytest.fixture(scope="module")
+def engines():
+    return {name: Engine.load(recording.checkpoint) for name, recording in RECORDINGS.items()}
+
+
+def requests_of(case, voice):
+    """The case's keywords as one GenerationRequest per text."""
+    texts = case["text"] if isinstance(case["text"], list) else [case["text"]]
+    sampling = Sampling(**{ours: case[theirs] for theirs, ours in SAMPLING.items() if theirs in case})
+    assert set(case) <= OWN | set(SAMPLING) | set(REQUEST), "a keyword of this case would be ignored"
+    fields = {ours: case[theirs] for theirs, ours in REQUEST.items() if theirs in case}
+    rows = [{k: v[i] if isinstance(v, list) else v for k, v in fields.items()} for i in range(len(texts))]
+    return [
+        GenerationRequest(**row, voice=voice, sampling=sampling, chunking="upstream", seed=case["seed"]) for row in rows
+    ]
+
+
+def voice_of(engine, recording, case):
+    if "ref" not in case:
+        return None
+    return engine.encode_voice(read_audio(recording.wavs / case["ref"]), case["ref_text"])
+
+
+def assert_tokens_equal(recording, case, speeches):
+    """Upstream's calls hold items in its order; ours hold chunks per item. Every tensor must be matched."""
+    calls = enumerate(recording.index[case["name"]]["calls"])
+    places = [(i, j, text) for i, call in calls for j, text in enumerate(call["texts"])]
+    expected = [(text, recording.tensors[f"{case['name']}/tokens/{i}/{j}"]) for i, j, text in places]
+    got = {text.strip(): codes for speech in speeches for text, codes in zip(speech.chunks, speech.codes)}
+    assert sorted(text.strip() for text, _ in expected) == sorted(got)
+    for text, tokens in expected:
+        assert torch.equal(got[text.strip()], tokens.long()), f"{case['name']}: {text!r}"
+
+
+@pytest.mark.parametrize(("name", "case_name"), CASES)
+def test_codes_tokens_and_audio_equal_upstream(engines, name, case_name):
+    recording = RECORDINGS[name]
+    case, engine = recording.cases[case_name], engines[name]
+    voice = voice_of(engine, recording, case)
+    if voice is not None:
+        assert torch.equal(voice.codes, recording.tensors[f"{case_name}/prompt_codes"].long())
+        assert voice.text == recording.index[case_name]["prompt"]["text"]
+        assert voice.rms == pytest.approx(recording.index[case_name]["prompt"]["rms"], rel=1e-6)
+    generator = torch.Generator().manual_seed(case["seed"])
+    speeches = engine.generate(requests_of(case, voice), generator=generator)
+    assert_tokens_equal(recording, case, speeches)
+    for i, speech in enumerate(speeches):
+        if (audio := recording.tensors.get(f"{case_name}/audio/{i}")) is not None:
+            assert speech.waveform.samples.shape == (1, audio.shape[0])
+            assert float((speech.waveform.samples[0] - audio).abs().max()) <= AUDIO_TOLERANCE
+
+
+SINGLE = [(name, c) for name, c in CASES if isinstance(RECORDINGS[name].cases[c]["text"], str)]
+
+
+@pytest.mark.parametrize(("name", "case_name"), SINGLE)
+def test_a_request_with_that_seed_gives_the_same_tokens(engines, name, case_name):
+    recording = RECORDINGS[name]
+    case, engine = recording.cases[case_name], engines[name]
+    speeches = engine.generate(requests_of(case, voice_of(engine, recording, case)))
+    assert_tokens_equal(recording, case, speeches)

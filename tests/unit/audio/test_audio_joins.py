@@ -1,0 +1,60 @@
+"""Joins and fades: upstream's numbers, and no chunk faded away."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnivoice.audio.joins import fade_and_pad, gap_samples, join_chunks
+
+
+def test_join_equals_upstream(golden) -> None:
+    chunks = [golden[f"join/in/{i}"] for i in range(3)]
+    before = [chunk.clone() for chunk in chunks]
+    assert torch.equal(join_chunks(chunks, 1000), golden["join/out"])
+    assert all(torch.equal(a, b) for a, b in zip(chunks, before))
+
+
+def test_fade_and_pad_equals_upstream(golden) -> None:
+    for pad, fade in [(0.1, 0.1), (0.0, 0.3), (0.05, 0.0)]:
+        result = fade_and_pad(golden["join/in/0"], 1000, pad_seconds=pad, fade_seconds=fade)
+        assert torch.equal(result, golden[f"fade/{pad}/{fade}"])
+
+
+def test_a_single_chunk_is_left_alone() -> None:
+    chunk = torch.ones(1, 50)
+    assert join_chunks([chunk], 24000) is chunk
+
+
+def test_a_short_chunk_keeps_its_middle() -> None:
+    short = torch.ones(1, 1001)
+    joined = join_chunks([torch.ones(1, 9000), short, torch.ones(1, 9000)], 24000)
+    zeros = gap_samples(24000)
+    assert zeros == 2400
+    middle = joined[0, 9000 + zeros : 9000 + zeros + 1001]
+    assert float(middle.max()) == 1.0
+    assert float(middle[0]) == float(middle[-1]) == 0.0
+
+
+def test_no_gap_is_plain_concatenation() -> None:
+    assert torch.equal(join_chunks([torch.ones(1, 5), torch.ones(1, 6)], 24000, gap_seconds=0), torch.ones(1, 11))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 7000), min_size=1, max_size=5), st.floats(0, 0.5))
+def test_lengths_add_up_and_nothing_rises(lengths: list[int], gap: float) -> None:
+    joined = join_chunks([torch.ones(1, n) for n in lengths], 24000, gap_seconds=gap)
+    assert joined.shape[1] == sum(lengths) + (len(lengths) - 1) * gap_samples(24000, gap)
+    assert bool(((joined >= 0) & (joined <= 1)).all())
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 5000), st.floats(0, 0.2), st.floats(0, 0.5))
+def test_pads_and_fades_of_any_length(length: int, pad: float, fade: float) -> None:
+    samples = torch.ones(1, length)
+    result = fade_and_pad(samples, 24000, pad_seconds=pad, fade_seconds=fade)
+    zeros = int(pad * 24000)
+    assert result.shape[1] == (length + 2 * zeros if length else 0)
+    assert torch.equal(samples, torch.ones(1, length))
+    assert float(result[:, zeros : zeros + length].sum()) >= length / 2 - 1 if length else True

@@ -1,0 +1,86 @@
+"""How many tokens are revealed when, and which random numbers choose them."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnivoice.generate.noise import draw_noise, gumbel
+from omnivoice.generate.schedule import reveal_counts
+from omnivoice.types import Sampling
+
+
+def test_schedule_of_one_second():
+    """upstream.md §5 case 9: 25 frames, 32 steps, shift 0.1."""
+    expected = [1] * 7 + [2] * 9 + [3] * 3 + [4, 4, 5, 5, 6, 7, 8, 10, 13, 16, 22, 32, 34]
+    assert list(reveal_counts(200, 32, 0.1)) == expected
+
+
+def test_schedule_of_one_frame_is_done_early():
+    assert list(reveal_counts(8, 32, 0.1)) == [1] * 8 + [0] * 24
+
+
+@given(st.integers(1, 4000), st.integers(1, 256), st.floats(0.01, 10))
+@settings(max_examples=200, deadline=None)
+def test_everything_is_revealed_once(tokens, steps, shift):
+    counts = reveal_counts(tokens, steps, shift)
+    assert len(counts) == steps
+    assert sum(counts) == tokens
+    assert min(counts) >= 0
+
+
+def upstream_draws(seed, shapes, counts, sampling):
+    """rand_like from the global generator, step by step, item by item (models/omnivoice.py:1371)."""
+    torch.manual_seed(seed)
+    draws = []
+    for step in range(sampling.steps):
+        for i, (K, T, V) in enumerate(shapes):
+            if counts[i][step] <= 0:
+                continue
+            if sampling.class_temperature > 0:
+                draws.append((i, step, "class", torch.rand_like(torch.empty(1, K, T, V))[0]))
+            if sampling.position_temperature > 0:
+                draws.append((i, step, "position", torch.rand_like(torch.empty(1, K, T))[0]))
+    return draws
+
+
+@pytest.mark.parametrize("temperatures", [(5.0, 0.0), (5.0, 1.0), (0.0, 1.0), (0.0, 0.0)])
+def test_shared_generator_draws_in_upstreams_order(temperatures):
+    position, classes = temperatures
+    sampling = Sampling(steps=6, position_temperature=position, class_temperature=classes)
+    shapes = [(8, 3, 17), (8, 1, 17), (8, 5, 17)]
+    counts = [reveal_counts(K * T, 6, 0.1) for K, T, _ in shapes]
+    generator = torch.Generator().manual_seed(9)
+    noises = draw_noise([generator] * 3, shapes, counts, sampling)
+    drawn = set()
+    for i, step, kind, uniform in upstream_draws(9, shapes, counts, sampling):
+        draw = noises[i].class_gumbel if kind == "class" else noises[i].position_gumbel
+        assert torch.equal(draw(step, torch.device("cpu")), gumbel(uniform))
+        drawn.add((i, step, kind))
+    for i in range(3):
+        for step in range(6):
+            cpu = torch.device("cpu")
+            assert ((i, step, "position") in drawn) == (noises[i].position_gumbel(step, cpu) is not None)
+            assert ((i, step, "class") in drawn) == (noises[i].class_gumbel(step, cpu) is not None)
+    if drawn:  # the stream ends where upstream's does
+        assert torch.equal(torch.rand(1), torch.rand(1, generator=generator))
+
+
+def test_own_generators_do_not_see_each_other():
+    shapes, sampling = [(8, 4, 9), (8, 2, 9)], Sampling(steps=3, class_temperature=1.0)
+    counts = [reveal_counts(K * T, 3, 0.1) for K, T, _ in shapes]
+    both = draw_noise([torch.Generator().manual_seed(s) for s in (1, 2)], shapes, counts, sampling)
+    alone = draw_noise([torch.Generator().manual_seed(2)], shapes[1:], counts[1:], sampling)
+    cpu = torch.device("cpu")
+    for step in range(3):
+        assert torch.equal(both[1].position_gumbel(step, cpu), alone[0].position_gumbel(step, cpu))
+        assert torch.equal(both[1].class_gumbel(step, cpu), alone[0].class_gumbel(step, cpu))
+
+
+def test_global_generator_is_untouched():
+    state = torch.random.get_rng_state()
+    noise = draw_noise(
+        [torch.Generator().manual_seed(1)], [(8, 4, 9)], [(1, 1)], Sampling(steps=2, class_temperature=1)
+    )
+    noise[0].class_gumbel(0, torch.device("cpu"))
+    assert torch.equal(state, torch.random.get_rng_state())

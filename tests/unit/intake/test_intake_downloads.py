@@ -1,0 +1,35 @@
+"""Folders, hashes and removal of files that were fetched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnivoice.errors import FileError
+from omnivoice.intake.downloads import discard, make_folder, sha256_of
+
+
+def test_sha256(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    with pytest.raises(FileError, match=r"^b does not exist$"):
+        sha256_of(tmp_path / "b")
+
+
+def test_make_folder(tmp_path: Path) -> None:
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    for path, name in ((tmp_path / "file", "file"), (tmp_path / "file" / "x", "x")):
+        with pytest.raises(FileError, match=rf"^cannot make the folder {name}: .*; choose another$"):
+            make_folder(path)
+
+
+def test_discard(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    discard(tmp_path / "a")
+    discard(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(FileError, match=r"^cannot remove .*; remove it by hand$"):
+        discard(tmp_path)

@@ -1,0 +1,126 @@
+"""File names: what is refused by looking at it, before any file is touched."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import unicodedata
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnivoice.errors import CheckpointError, FileError, InputError
+from omnivoice.intake import paths
+from omnivoice.intake.paths import as_path, check_file_name, model_folder, shown_name, unique_path
+
+REFUSED = [
+    "", ".", "..", "../x", "..\\x", "a/b", "a\\b", "/etc/passwd", "\\x", "C:", "C:\\x", "C:x", "c:/x", "a:stream",
+    "x.wav:evil", "\\\\host\\share\\x", "//host/share/x", "\\\\?\\C:\\x", "\\\\.\\COM1", "\\??\\x", "x\0.wav", "\0",
+    "a\nb", "a\rb", "a\tb", "a\x1b[31m", "a\x7fb", "a\x85b", "a\u202eb", "a\u200bb", "a\ufeffb", "\ud800", "a\udfffb",
+    "CON", "con", "Con.wav", "PRN", "AUX.txt", "NUL", "nul.wav", "nul .wav", "NUL.tar.gz", "COM1", "com9.x", "COM0",
+    "LPT1", "lpt9.wav", "COM\u00b9", "COM\u00b2.wav", "LPT\u00b3", "CONIN$", "CONOUT$", "CLOCK$", "a.", "a..", "a ",
+    "a. ", " a", ".a", ".bashrc", "...", "   ", "a*b", "a?b", "a<b", "a>b", "a|b", 'a"b', "a%year%", "$HOME", "a;b",
+    "`id`", "~", "a" * 121, "\u4e2d" * 41, "e\u0301" * 61, "x" * 10_000_000,
+]  # fmt: skip
+ACCEPTED = [
+    "voice.safetensors", "My voice (2).wav", "a", "a.b.c", "console.wav", "COM10", "com", "nulx", "voice-1_x+y=[z]",
+    "\u4e2d\u6587.wav", "\u0939\u093f\u0928\u094d\u0926\u0940", "\u0641\u0627\u0631\u0633\u06cc", "don't, do & go!@#",
+    "a" * 120, "\u4e2d" * 40,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED, ids=lambda name: ascii(name[:20]))
+def test_refused_without_touching_a_file(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a file call")
+
+    for module, attribute in ((os, "stat"), (os, "lstat"), (os, "open"), (os.path, "realpath"), (builtins, "open")):
+        monkeypatch.setattr(module, attribute, forbidden)
+    try:
+        with pytest.raises(InputError, match=r"file name") as caught:
+            check_file_name(name)
+    finally:
+        monkeypatch.undo()
+    assert len(str(caught.value)) < 500 and str(caught.value).isascii()
+
+
+@pytest.mark.parametrize("value", [None, 1, b"x", ["x"], {"x": 1}, Path("x")])
+def test_only_strings_are_names(value: object) -> None:
+    with pytest.raises(InputError, match=r"^a file name must be a string, got "):
+        check_file_name(value)
+
+
+@pytest.mark.parametrize("name", ACCEPTED, ids=ascii)
+def test_accepted(name: str) -> None:
+    assert check_file_name(name) == name
+
+
+def test_names_come_back_composed() -> None:
+    assert check_file_name("e\u0301.wav") == "\u00e9.wav"
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text(st.characters(codec=None), max_size=60))
+def test_what_is_accepted_is_one_harmless_component(name: str) -> None:
+    try:
+        safe = check_file_name(name)
+    except InputError:
+        return
+    for flavour in (PurePosixPath, PureWindowsPath):
+        path = flavour(safe)
+        assert path.parts == (safe,) and not path.is_absolute() and not path.drive and path.name == safe
+    assert not safe.startswith(".") and unicodedata.is_normalized("NFC", safe)
+    assert check_file_name(safe) == safe
+
+
+def test_model_folder(tmp_path: Path) -> None:
+    assert model_folder(str(tmp_path)) == tmp_path
+    with pytest.raises(CheckpointError, match=r"^model folder nowhere does not exist: check the path, or download"):
+        model_folder(tmp_path / "nowhere")
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(
+        CheckpointError, match=r"is a file, not a model folder: give the folder that holds config\.json"
+    ):
+        model_folder(tmp_path / "model.safetensors")
+
+
+@pytest.mark.parametrize("path", ["x" * 5000, "\ud800", "a" * 300 + "/b"])
+def test_impossible_model_folders(path: str) -> None:
+    with pytest.raises(CheckpointError, match=r"does not exist: check the path"):
+        model_folder(path)
+
+
+@pytest.mark.parametrize("value", [None, 3, {}, b"x", [], "", "a\0b"])
+def test_paths_of_other_types_are_refused(value: object) -> None:
+    with pytest.raises(FileError, match=r"^a path must be a string"):
+        as_path(value)
+
+
+def test_shown_name_hides_folders_and_control_characters() -> None:
+    assert shown_name("/home/someone/a\x1b[31m\n\u202eb.wav") == "a?[31m??b.wav"
+    assert shown_name("/home/someone/voices/") == "voices"
+    assert len(shown_name("x" * 5000)) == 80
+
+
+def test_unique_path_counts_up(tmp_path: Path) -> None:
+    assert unique_path(tmp_path, "a", ".wav").name == "a.wav"
+    (tmp_path / "A.WAV").touch()
+    assert unique_path(tmp_path, "a", ".wav").name == "a-1.wav"
+    (tmp_path / "a-1.wav").touch()
+    assert unique_path(tmp_path, "a", ".wav").name == "a-2.wav"
+    (tmp_path / "e\u0301.wav").touch()
+    assert unique_path(tmp_path, "\u00c9", ".wav").name == "\u00c9-1.wav"
+
+
+def test_unique_path_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="file name"):
+        unique_path(tmp_path, "../a", ".wav")
+    for name in ("b.x", *(f"b-{copy}.x" for copy in range(1, 4))):
+        (tmp_path / name).touch()
+    monkeypatch.setattr(paths, "_MAX_COPIES", 3)
+    with pytest.raises(FileError, match=r"holds 3 files named like b\.x: choose another name$"):
+        unique_path(tmp_path, "b", ".x")
+    with pytest.raises(FileError, match=r"^cannot list folder missing: "):
+        unique_path(tmp_path / "missing", "a", ".wav")

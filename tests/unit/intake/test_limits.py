@@ -1,0 +1,132 @@
+"""Every number from outside: type, finiteness, range, and the text of the refusal."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from omnivoice.errors import AudioError, InputError, TextError
+from omnivoice.intake.limits import (
+    LIMITS,
+    MAX_AUDIO_SECONDS,
+    check_audio_layout,
+    check_audio_size,
+    check_number,
+    check_text_length,
+    check_whole,
+    shown,
+)
+
+INTEGERS = [name for name, limit in LIMITS.items() if limit.integer]
+REALS = [name for name, limit in LIMITS.items() if not limit.integer]
+HOSTILE = [
+    math.nan, math.inf, -math.inf, 1e308, -1e308, 10**5000, -(10**5000), Fraction(10**400), None, True, False, "2",
+    "nan", "x" * 10**6, b"2", [2], {"a": 1}, (2,), 2j, object(), np.float64("nan"), np.float32("inf"), np.bool_(True),
+    np.array(2), np.array([2]), torch.tensor(2), Decimal(2), math.nextafter(-0.0, -1), "/home/user/secret",
+]  # fmt: skip
+
+
+def test_table_is_the_contract() -> None:
+    ranges = {name: (limit.low, limit.high) for name, limit in LIMITS.items()}
+    assert ranges == {
+        "steps": (1, 256), "guidance": (0, 10), "t_shift": (0.01, 10), "layer_penalty": (0, 100),
+        "position_temperature": (0, 100), "class_temperature": (0, 10), "speed": (0.25, 4), "duration": (0, 600),
+        "seed": (0, 2**64 - 1), "pad_seconds": (0, 10), "fade_seconds": (0, 10), "chunk_seconds": (3, 60),
+        "chunk_threshold_seconds": (3, 120),
+    }  # fmt: skip
+    assert INTEGERS == ["steps", "seed"]
+
+
+def test_table_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        LIMITS["steps"] = LIMITS["seed"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_hostile_values_are_refused_briefly(name: str) -> None:
+    for value in HOSTILE:
+        with pytest.raises(InputError) as caught:
+            check_number(name, value)
+        assert str(caught.value).startswith(f"{name} must be ")
+        assert len(str(caught.value)) < 200 and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_both_ends(name: str) -> None:
+    limit = LIMITS[name]
+    assert check_number(name, limit.high) == limit.high
+    above: float = limit.high + 1 if limit.integer else math.nextafter(limit.high, math.inf)
+    below: float = limit.low - 1 if limit.integer else math.nextafter(limit.low, -math.inf)
+    for value in (above, below):
+        with pytest.raises(InputError):
+            check_number(name, value)
+    if limit.above_low:
+        with pytest.raises(InputError, match=r"^duration must be above 0 and at most 600, got 0$"):
+            check_number(name, limit.low)
+    else:
+        assert check_number(name, limit.low) == limit.low
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_reals_come_back_as_python_floats(name: str) -> None:
+    for value in (4, 4.0, np.float32(4), np.float64(4), np.int64(4), Fraction(4)):
+        number = check_number(name, value)
+        assert type(number) is float and number == 4
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_whole_numbers_come_back_as_python_ints(name: str) -> None:
+    for value in (4, np.int8(4), np.uint64(4)):
+        assert type(check_number(name, value)) is int and check_whole(name, value) == 4
+    for value in (4.0, np.float32(4), Fraction(4)):
+        with pytest.raises(InputError, match=rf"^{name} must be a whole number"):
+            check_whole(name, value)
+
+
+def test_messages() -> None:
+    with pytest.raises(InputError, match=r"^guidance must be 0-10, got 25$"):
+        check_number("guidance", 25)
+    with pytest.raises(InputError, match=r"^guidance must be 0-10, got nan$"):
+        check_number("guidance", math.nan)
+    with pytest.raises(InputError, match=r"^steps must be 1-256, got 1000000000$"):
+        check_whole("steps", 10**9)
+    with pytest.raises(InputError, match=r"^speed must be 0.25-4, got '/etc/passwd'$"):
+        check_number("speed", "/etc/passwd")
+    with pytest.raises(InputError, match=r"^seed must be 0-18446744073709551615, got a number of more than 30 digits$"):
+        check_whole("seed", 10**5000)
+
+
+def test_negative_zero_and_the_smallest_duration() -> None:
+    assert check_number("guidance", -0.0) == 0
+    assert check_number("duration", 5e-324) == 5e-324
+
+
+def test_text_length() -> None:
+    assert check_text_length("x" * 200_000) == "x" * 200_000
+    with pytest.raises(TextError, match=r"^text must be at most 200000 characters, got 200001: split it"):
+        check_text_length("x" * 200_001)
+    with pytest.raises(TextError, match=r"^voice text must be a string, got dict$"):
+        check_text_length({}, name="voice text")
+
+
+def test_audio_limits() -> None:
+    check_audio_size("a", MAX_AUDIO_SECONDS * 24_000, 1, 24_000)
+    with pytest.raises(AudioError, match=r"^a must be at most 600 seconds long, got 601$"):
+        check_audio_size("a", 601 * 24_000, 1, 24_000)
+    with pytest.raises(AudioError, match=r"^a must be at most 256 MB decoded, got 352: shorten it$"):
+        check_audio_size("a", 60 * 192_000, 8, 192_000)
+    for channels, rate in ((0, 24_000), (9, 24_000), (65_535, 24_000), (1, 3_999), (1, 384_001), (1, 0), (1, 2**32)):
+        with pytest.raises(AudioError, match=r"^a must have "):
+            check_audio_layout("a", channels, rate)
+    assert check_audio_layout("a", 8, 384_000) == (8, 384_000)
+
+
+def test_shown_is_short_and_on_one_line() -> None:
+    for value in [*HOSTILE, "a\nb\x1b[31m\u202e", "\ud800"]:
+        text = shown(value)
+        assert text.isascii() and text.isprintable() and len(text) < 400

@@ -1,0 +1,374 @@
+"""The house rules that a machine can check, by reading the source (AST) and never importing it.
+
+Each rule is a function `(tree, room) -> list of complaints`. Each is tried on a snippet that breaks it before it
+is trusted on the real files, so that a rule that has gone blind fails too.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Rooms by height: a room imports only lower ones, or itself. Rooms of one height do not know each other.
+RANK = {
+    "errors": 0, "voice": 1, "types": 2, "config": 2, "ops": 2, "intake": 3, "audio": 4, "text": 4, "lm": 4,
+    "codec": 5, "weights": 6, "generate": 7, "train": 7, "engine": 8, "commands": 9, "__main__": 10,
+}  # fmt: skip
+# VoicePrompt.save and .load reach up to the one reader and writer of voice files, inside the methods.
+NAMED_EXCEPTION = ("voice", "intake")
+
+THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
+OPTIONAL = {
+    "av": {"intake"},
+    "huggingface_hub": {"__main__", "commands"},
+}  # imported inside functions of these rooms only
+BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
+LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
+FILE_CALLS = {
+    "open", "io.open", "io.FileIO", "os.open", "os.fdopen", "os.replace", "os.rename", "os.renames", "os.mkdir",
+    "os.makedirs", "os.remove", "os.unlink", "os.rmdir", "os.removedirs", "os.link", "os.symlink", "os.truncate",
+    "os.chmod", "torch.load", "torch.save", "torch.from_file", "numpy.load", "numpy.save", "numpy.savez",
+    "numpy.fromfile", "numpy.memmap", "np.load", "np.save", "np.savez", "np.fromfile", "np.memmap", "safe_open",
+    "load_file", "save_file",
+}  # fmt: skip
+FILE_METHODS = {
+    "open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "rename", "touch", "rmdir",
+    "symlink_to", "hardlink_to", "chmod", "tofile", "from_file", "safe_open", "load_file", "save_file",
+}  # fmt: skip
+FILE_MODULES = {"wave", "shutil", "tempfile", "mmap", "zipfile", "tarfile", "av", "fileinput", "aifc", "sndhdr"}
+MAX_FUNCTION, MAX_EXECUTE = 60, 15
+
+Rule = Callable[[ast.Module, str], "list[str]"]
+
+
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` of a name or attribute chain; empty parts where the chain starts from something else."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str, int]]:
+    """Every import as (statement, dotted module, level)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node, node.module, node.level
+            else:
+                yield from ((node, alias.name, node.level) for alias in node.names)
+
+
+def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements that run when the module is imported, inside classes, ifs and tries too."""
+    pending: list[ast.stmt] = list(tree.body)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
+            continue
+        yield node
+        if isinstance(node, (ast.ClassDef, ast.If, ast.Try, ast.With, ast.For)):
+            pending.extend(child for child in ast.walk(node) if isinstance(child, ast.stmt) and child in node.body)
+
+
+def rule_import_direction(tree: ast.Module, room: str) -> list[str]:
+    inside = {
+        id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) for n in ast.walk(f)
+    }
+    bad = []
+    for node, module, level in imports(tree):
+        if level == 0:
+            if module.split(".")[0] == "omnivoice":
+                bad.append(f"line {node.lineno}: absolute import of {module}; the engine is also a subpackage")
+            continue
+        # Level 1 in a folder room is the room itself; the walker below gives flat rooms level 1 = the package.
+        target = module.split(".")[0]
+        if (level == 1 and room in FOLDERS) or target == room:
+            continue
+        if target not in RANK:
+            bad.append(f"line {node.lineno}: {target} is not a room")
+        elif (room, target) == NAMED_EXCEPTION and id(node) in inside:
+            continue
+        elif RANK[target] >= RANK[room]:
+            bad.append(f"line {node.lineno}: {room} imports {target}, which is not below it")
+        elif (room, target) == ("train", "generate"):
+            bad.append(f"line {node.lineno}: train imports generate")
+    return bad
+
+
+FOLDERS = {"intake", "audio", "text", "lm", "codec", "weights", "generate", "train", "commands"}
+
+
+def rule_allowed_imports(tree: ast.Module, room: str) -> list[str]:
+    bad = []
+    top_level = {id(node) for node in at_import(tree)}
+    for node, module, level in imports(tree):
+        top = module.split(".")[0]
+        if level or top in THIRD_PARTY:
+            continue
+        if room in OPTIONAL.get(top, ()) and id(node) not in top_level:
+            continue
+        if top not in sys.stdlib_module_names or top in BANNED_STDLIB:
+            bad.append(f"line {node.lineno}: import of {module}")
+    return bad
+
+
+def rule_only_intake_opens_files(tree: ast.Module, room: str) -> list[str]:
+    if room == "intake":
+        return []
+    bad = [
+        f"line {n.lineno}: import of {m}"
+        for n, m, level in imports(tree)
+        if not level and m.split(".")[0] in FILE_MODULES
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = dotted(node.func)
+            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if name in FILE_CALLS or method in FILE_METHODS:
+                bad.append(f"line {node.lineno}: {name or method}() outside intake")
+    return bad
+
+
+def rule_no_pickle(tree: ast.Module, room: str) -> list[str]:
+    pickles = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "pickletools"}
+    bad = [f"line {n.lineno}: import of {m}" for n, m, _ in imports(tree) if m.split(".")[0] in pickles]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and dotted(node.func) in {"torch.load", "np.load", "numpy.load"}:
+            keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if keywords.get("weights_only") != "True" and dotted(node.func) == "torch.load":
+                bad.append(f"line {node.lineno}: torch.load without weights_only=True")
+            if keywords.get("allow_pickle") == "True":
+                bad.append(f"line {node.lineno}: np.load with allow_pickle")
+    return bad
+
+
+def rule_no_print(tree: ast.Module, room: str) -> list[str]:
+    if room in {"__main__", "commands"}:
+        return []
+    return [f"line {n.lineno}: print" for n in ast.walk(tree) if isinstance(n, ast.Call) and dotted(n.func) == "print"]
+
+
+def rule_no_broad_except(tree: ast.Module, room: str) -> list[str]:
+    bad = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        names = {
+            dotted(t) for t in (node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]) if t is not None
+        }
+        raises = any(isinstance(n, ast.Raise) for n in ast.walk(node))
+        if node.type is None or ("Exception" in names and not _only_reraises(node)):
+            bad.append(f"line {node.lineno}: bare except or except Exception")
+        elif "BaseException" in names and not raises:
+            bad.append(f"line {node.lineno}: except BaseException that swallows")
+    return bad
+
+
+def _only_reraises(node: ast.ExceptHandler) -> bool:
+    return len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and node.body[0].exc is None
+
+
+def rule_layers_come_from_ops(tree: ast.Module, room: str) -> list[str]:
+    bad = [
+        f"line {n.lineno}: {dotted(n.func)}() instead of ops"
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Call)
+        and dotted(n.func) in {f"{p}.{layer}" for p in ("nn", "torch.nn") for layer in LAYERS}
+    ]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch.nn"):
+            bad += [f"line {node.lineno}: {a.name} from torch.nn" for a in node.names if a.name in LAYERS]
+    return bad
+
+
+def rule_nothing_at_import(tree: ast.Module, room: str) -> list[str]:
+    banned = re.compile(
+        r"\b(os\.environ|os\.getenv|os\.putenv|sys\.path|sys\.modules|warnings\.(simplefilter|filterwarnings)"
+        r"|random\.seed|np\.random|manual_seed|torch\.(set_\w+|cuda|backends|mps|use_deterministic_algorithms)"
+        r"|logging\.(basicConfig|disable))\b"
+    )
+    bad = []
+    for node in at_import(tree):
+        if isinstance(node, (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
+            if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant):
+                bad.append(f"line {node.lineno}: {ast.unparse(node)[:60]} runs at import")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            if any(isinstance(t, (ast.Attribute, ast.Subscript)) for t in targets):
+                bad.append(f"line {node.lineno}: {ast.unparse(node)[:60]} changes another object at import")
+            code = next(
+                (m.group() for m in [banned.search(ast.unparse(node))] if m and not isinstance(node, ast.Expr)), None
+            )
+            if code:
+                bad.append(f"line {node.lineno}: {code} at import")
+        elif isinstance(node, (ast.Global, ast.For, ast.While, ast.With)):
+            bad.append(f"line {node.lineno}: {type(node).__name__} at import")
+    return bad
+
+
+def rule_function_size(tree: ast.Module, room: str) -> list[str]:
+    return [
+        f"line {n}: {name} has {size} lines, cap {MAX_FUNCTION}"
+        for n, name, size in functions(tree)
+        if size > MAX_FUNCTION
+    ]
+
+
+def functions(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def rule_short_execute(tree: ast.Module, room: str) -> list[str]:
+    return [
+        f"line {n}: execute has {size} lines, cap {MAX_EXECUTE}"
+        for n, name, size in functions(tree)
+        if name == "execute" and size > MAX_EXECUTE
+    ]
+
+
+def rule_one_bridge(tree: ast.Module, room: str) -> list[str]:
+    """In nodes/: comfy and folder_paths through host.py alone, comfy_api anywhere, the engine by relative import."""
+    bad = []
+    for node, module, level in imports(tree):
+        top = module.split(".")[0]
+        if level == 0 and top in {"comfy", "folder_paths", "server", "execution", "comfy_execution"} and room != "host":
+            bad.append(f"line {node.lineno}: {module} outside host.py")
+        allowed = sys.stdlib_module_names - BANNED_STDLIB | {"torch", "comfy", "comfy_api", "folder_paths", "server"}
+        if level == 0 and top not in allowed:
+            bad.append(f"line {node.lineno}: import of {module}")
+    return bad
+
+
+# Every rule with snippets that break it, as (room, source).
+BROKEN: dict[Rule, list[tuple[str, str]]] = {
+    rule_import_direction: [
+        ("errors", "from .voice import VoicePrompt"),
+        ("audio", "from ..text.tokens import x"),
+        ("codec", "def f():\n    from ..engine import Engine"),
+        ("lm", "from .. import generate"),
+        ("voice", "from .intake.voice_files import read_voice"),
+        ("train", "from ..generate.plan import plan"),
+        ("engine", "from omnivoice.types import Waveform"),
+        ("types", "from .unknown import x"),
+    ],
+    rule_allowed_imports: [
+        ("lm", "import transformers"),
+        ("audio", "def f():\n    import torchaudio"),
+        ("engine", "import comfy.ops"),
+        ("text", "from folder_paths import models_dir"),
+        ("intake", "import av"),
+        ("engine", "def f():\n    import av"),
+        ("engine", "import subprocess"),
+        ("engine", "from urllib.request import urlopen"),
+    ],
+    rule_only_intake_opens_files: [
+        ("weights", "open('x')"),
+        ("weights", "import os\nos.replace('a', 'b')"),
+        ("engine", "path.read_text()"),
+        ("engine", "path.open('rb')"),
+        ("codec", "import torch\ntorch.load('x', weights_only=True)"),
+        ("audio", "import wave"),
+        ("weights", "from safetensors import safe_open\nsafe_open('x', 'pt')"),
+        ("text", "Tokenizer.from_file('x')"),
+    ],
+    rule_no_pickle: [
+        ("intake", "import pickle"),
+        ("intake", "import torch\ntorch.load('x')"),
+        ("lm", "np.load('x', allow_pickle=True)"),
+    ],
+    rule_no_print: [("engine", "def f():\n    print('x')")],
+    rule_no_broad_except: [
+        ("engine", "try:\n    f()\nexcept:\n    raise"),
+        ("engine", "try:\n    f()\nexcept Exception as e:\n    g(e)"),
+        ("engine", "try:\n    f()\nexcept (ValueError, Exception):\n    pass"),
+        ("engine", "try:\n    f()\nexcept BaseException:\n    pass"),
+    ],
+    rule_layers_come_from_ops: [
+        ("lm", "from torch import nn\nnn.Linear(1, 2)"),
+        ("codec", "import torch\ntorch.nn.Conv1d(1, 2, 3)"),
+        ("lm", "from torch.nn import Embedding"),
+    ],
+    rule_nothing_at_import: [
+        ("engine", "torch.manual_seed(0)"),
+        ("engine", "import os\nos.environ['X'] = '1'"),
+        ("engine", "import os\nHOME = os.environ.get('HOME')"),
+        ("engine", "import sys\nsys.path.insert(0, 'x')"),
+        ("engine", "class A:\n    torch.set_num_threads(1)"),
+        ("engine", "if True:\n    torch.backends.cudnn.benchmark = True"),
+        ("engine", "FAST = torch.cuda.is_available()"),
+        ("engine", "for x in range(3):\n    pass"),
+    ],
+    rule_function_size: [("engine", "def f():\n" + "    x = 1\n" * 60)],
+    rule_short_execute: [("load", "class A:\n    def execute(cls):\n" + "        x = 1\n" * 15)],
+    rule_one_bridge: [
+        ("load", "import comfy.utils"),
+        ("load", "import folder_paths"),
+        ("host", "import requests"),
+        ("load", "from omnivoice import x"),
+    ],
+}  # fmt: skip
+ALLOWED: list[tuple[str, str]] = [
+    ("intake", "def f():\n    import av\n    with open('x') as f:\n        return f.read()"),
+    ("voice", "def f():\n    from .intake.voice_files import read_voice"),
+    ("codec", "from ..ops import Ops\nfrom . import layers\nfrom .x import y\ndef f(ops):\n    return ops.Linear(1)"),
+    ("engine", "import logging\nlog = logging.getLogger('x')"),
+    ("engine", "def f(s):\n    try:\n        return s.replace('a', 'b')\n    except BaseException:\n        raise"),
+    ("commands", "def f():\n    import huggingface_hub\n    print('x')"),
+]  # fmt: skip
+ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]
+NODE_RULES = [r for r in BROKEN if r not in (rule_import_direction, rule_allowed_imports)]
+
+
+def source_files(folder: str) -> list[tuple[Path, str]]:
+    """(file, its room): the first part of its path below `folder`."""
+    base = ROOT / folder
+    return [(p, p.relative_to(base).parts[0].removesuffix(".py")) for p in sorted(base.rglob("*.py"))]
+
+
+def complaints(rules: list[Rule], folder: str) -> list[str]:
+    found = []
+    for path, room in source_files(folder):
+        if room == "__init__":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found += [f"{path.relative_to(ROOT)} {c} ({rule.__name__})" for rule in rules for c in rule(tree, room)]
+    return found
+
+
+@pytest.mark.parametrize("rule, room, source", [(r, room, s) for r, cases in BROKEN.items() for room, s in cases])
+def test_rule_sees_what_breaks_it(rule: Rule, room: str, source: str) -> None:
+    assert rule(ast.parse(source), room)
+
+
+@pytest.mark.parametrize("room, source", ALLOWED)
+def test_rules_let_good_code_pass(room: str, source: str) -> None:
+    assert [c for rule in ENGINE_RULES for c in rule(ast.parse(source), room)] == []
+
+
+def test_engine_keeps_the_rules() -> None:
+    assert len(source_files("omnivoice")) > 5
+    assert complaints(ENGINE_RULES, "omnivoice") == []
+
+
+def test_nodes_keep_the_rules() -> None:
+    assert len(source_files("nodes")) > 3
+    assert complaints(NODE_RULES, "nodes") == []
+
+
+def test_engine_init_is_light() -> None:
+    """omnivoice/__init__.py may name what is public, from the engine's own rooms, and nothing else."""
+    path = ROOT / "omnivoice" / "__init__.py"
+    if path.exists():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert [m for _, m, level in imports(tree) if level == 0 and m != "__future__"] == []
+        assert rule_nothing_at_import(tree, "__init__") == []

@@ -1,0 +1,344 @@
+"""The engine from outside: determinism, batching, lengths, refusals. Numbers from upstream.md §5."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from omnivoice import (
+    AudioError,
+    Engine,
+    GenerationRequest,
+    InputError,
+    NumericError,
+    Sampling,
+    TextError,
+    VoiceDesign,
+    VoicePrompt,
+    Waveform,
+)
+from omnivoice.intake.audio_files import read_audio
+
+FAST = Sampling(steps=4)
+GREEDY = Sampling(steps=6, position_temperature=0.0)
+TRANSCRIPT = "Good morning everyone, thank you for coming today."
+COUNTED = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+LONG = " ".join(f"This is sentence number {word} of a text that takes a while." for word in COUNTED)
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint):
+    return Engine.load(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def voice(engine, root):
+    return engine.encode_voice(read_audio(root / "tests" / "assets" / "wav" / "reference.wav"), TRANSCRIPT)
+
+
+def request(text="Hello there, friend.", **fields):
+    return GenerationRequest(text=text, **{"seed": 7, "sampling": FAST, **fields})
+
+
+def say(engine, *requests, **options):
+    return engine.generate(list(requests), **options)
+
+
+def test_same_seed_same_speech_and_another_seed_another(engine):
+    first, again, other = (say(engine, request(seed=seed))[0] for seed in (7, 7, 8))
+    assert torch.equal(first.waveform.samples, again.waveform.samples)
+    assert not torch.equal(first.codes[0], other.codes[0])
+
+
+def test_a_fresh_seed_is_drawn_reported_and_reproduces(engine):
+    first, second = (say(engine, request(seed=None))[0] for _ in range(2))
+    assert first.seed != second.seed
+    assert torch.equal(say(engine, request(seed=first.seed))[0].codes[0], first.codes[0])
+
+
+def test_global_generator_is_untouched(engine, voice):
+    state = torch.random.get_rng_state()
+    say(engine, request(voice=voice, sampling=Sampling(steps=3, class_temperature=1.0)), request(seed=None))
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    "sampling", [FAST, GREEDY, Sampling(steps=3, class_temperature=1.0), Sampling(steps=3, guidance=0)]
+)
+def test_an_item_alone_equals_the_item_in_any_company(engine, voice, sampling):
+    """Mixed modes, lengths, seeds and samplings in one call; short and long, with and without reference."""
+    company = [
+        request("A.", seed=1, sampling=sampling),
+        request("Quite a bit longer than the first of them.", seed=2, voice=voice, sampling=sampling),
+        request(LONG, seed=3, sampling=sampling, chunk_seconds=4, chunk_threshold_seconds=5),
+        request(LONG[:200], seed=4, voice=voice, chunk_seconds=4, chunk_threshold_seconds=5, sampling=sampling),
+        request("Described.", seed=5, design="female, british accent", language="en", sampling=FAST),
+    ]
+    together = say(engine, *company)
+    for item, speech in zip(company, together):
+        alone = say(engine, item)[0]
+        assert len(alone.codes) == len(speech.codes)
+        assert all(torch.equal(a, b) for a, b in zip(alone.codes, speech.codes))
+        assert torch.equal(alone.waveform.samples, speech.waveform.samples)
+
+
+def test_splitting_a_batch_changes_nothing(engine, voice):
+    from omnivoice.generate.run import Runner
+
+    plans = engine.plan([request("One short."), request("Two, a little longer.", voice=voice), request("Three.")])
+    for generator_seed in (None, 5):
+        results = []
+        for rows in (1, 10**6):
+            shared = None if generator_seed is None else torch.Generator().manual_seed(generator_seed)
+            runner = Runner(engine.lm, engine.tokenizer, torch.device("cpu"), rows_per_batch=rows)
+            with torch.inference_mode():
+                results.append(runner.run(plans, shared, None))
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(*results))
+
+
+def test_guidance_zero_runs_no_unconditional_document(engine, monkeypatch):
+    seen = []
+    original = engine.lm.llm.forward
+
+    def spy(rows, layout):
+        seen.append(len(layout.spans))
+        return original(rows, layout)
+
+    monkeypatch.setattr(engine.lm.llm, "forward", spy)
+    say(engine, request(sampling=Sampling(steps=2, guidance=0)))
+    say(engine, request(sampling=Sampling(steps=2, guidance=1)))
+    assert seen == [1, 1, 2, 2]
+
+
+def test_the_model_stops_when_nothing_is_masked(engine, monkeypatch):
+    """One frame has 8 tokens: 8 of 32 steps run the model, and progress still reaches the end."""
+    calls, progress = [], []
+    original = engine.lm.forward
+    monkeypatch.setattr(engine.lm, "forward", lambda *a: calls.append(1) or original(*a))
+    speech = say(
+        engine, request("A", duration=0.04, sampling=Sampling()), on_step=lambda d, t: progress.append((d, t))
+    )[0]
+    assert len(calls) == 8
+    assert progress[-1] == (32, 32)
+    assert speech.codes[0].shape == (8, 1)
+    assert int(speech.codes[0].max()) < 1024
+
+
+def test_progress_counts_every_step_of_every_chunk(engine):
+    seen = []
+    requests = [request("Short."), request(LONG, chunk_seconds=4, chunk_threshold_seconds=5)]
+    chunks = sum(len(plan.chunks) for plan in engine.plan(requests))
+    say(engine, *requests, on_step=lambda done, total: seen.append((done, total)))
+    assert chunks > 3
+    assert {total for _, total in seen} == {4 * chunks}
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1][0] == 4 * chunks
+
+
+def test_cancelling_from_on_step_leaves_the_engine_usable(engine):
+    class Cancelled(BaseException):
+        pass
+
+    calls = []
+
+    def cancel(done, total):
+        calls.append(done)
+        if done == 2:
+            raise Cancelled
+
+    expected = say(engine, request())[0]
+    with pytest.raises(Cancelled):
+        say(engine, request(), on_step=cancel)
+    assert calls == [1, 2]
+    assert torch.equal(say(engine, request())[0].codes[0], expected.codes[0])
+
+
+@pytest.mark.parametrize("duration", [0.3, 1.0, 2.5, 3.0, 3.3333])
+@pytest.mark.parametrize("pad", [0.0, 0.1])
+@pytest.mark.parametrize("post_process", [True, False])
+def test_exact_length(engine, voice, duration, pad, post_process):
+    for reference in (None, voice):
+        speech = say(engine, request(duration=duration, exact_length=True, pad_seconds=pad, voice=reference,
+                                     post_process=post_process))[0]  # fmt: skip
+        assert speech.waveform.samples.shape == (1, round(duration * 24000))
+
+
+def test_three_seconds_without_pads_are_72000_samples(engine):
+    speech = say(engine, request(duration=3.0, pad_seconds=0.0, exact_length=True))[0]
+    assert speech.waveform.samples.shape[1] == 72_000
+    assert speech.codes[0].shape == (8, 75)
+
+
+def test_a_minute_of_long_text_is_exact(engine):
+    speech = say(engine, request(LONG, duration=60.0, exact_length=True, sampling=Sampling(steps=1)))[0]
+    assert speech.waveform.samples.shape[1] == 1_440_000
+    assert len(speech.codes) > 2
+    frames = sum(c.shape[1] for c in speech.codes)
+    assert frames == (1_440_000 - 2 * 2400 - (len(speech.codes) - 1) * 2400) // 960
+
+
+def test_duration_of_long_text_is_kept_without_exact_length(engine):
+    plan = engine.plan([request(LONG, duration=40.0)])[0]
+    seconds = sum(chunk.frames for chunk in plan.chunks) / 25 + (len(plan.chunks) - 1) * 0.1
+    assert seconds == pytest.approx(40.0, abs=0.04)
+
+
+def test_speed_per_item(engine):
+    fast, plain = (plan.chunks[0].frames for plan in engine.plan([request(speed=1.2), request(speed=None)]))
+    assert fast < plain
+    assert fast == int(plain / 1.2) or fast == int((plain + 0.999) / 1.2)
+
+
+BAD = {
+    "speed": [0, -1, 0.2, 4.1, math.nan, math.inf, "1", True],
+    "duration": [0, -1, math.nan, math.inf, 601],
+    "seed": [-1, 2**64, 1.5, True, "7"],
+    "pad_seconds": [-0.1, math.nan, 11],
+    "fade_seconds": [-0.1, math.nan, 11],
+    "chunk_seconds": [0, math.nan],
+    "chunking": ["words", None],
+    "voice": ["voice.safetensors", {"codes": 1}],
+    "sampling": [{"steps": 4}],
+    "design": [5, "male, female", "warm narrator"],
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(f, v) for f, values in BAD.items() for v in values])
+def test_bad_values_are_refused_before_any_model_runs(engine, monkeypatch, field, value):
+    monkeypatch.setattr(engine.lm, "forward", lambda *a: pytest.fail("the model ran"))
+    with pytest.raises(InputError, match=field if field != "design" else "design|male|warm"):
+        say(engine, request("fine"), request("also fine", **{field: value}))
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("steps", 0), ("steps", 257), ("steps", 2.5), ("guidance", 25), ("guidance", math.nan), ("t_shift", 0),
+    ("layer_penalty", -1), ("position_temperature", -1), ("class_temperature", math.inf),
+])  # fmt: skip
+def test_bad_sampling_is_refused(engine, field, value):
+    with pytest.raises(InputError, match=f"{field} must be"):
+        say(engine, request(sampling=dataclasses.replace(FAST, **{field: value})))
+
+
+def test_error_says_what_is_allowed(engine):
+    with pytest.raises(InputError, match="guidance must be 0-10, got 25"):
+        say(engine, request(sampling=Sampling(guidance=25)))
+
+
+@pytest.mark.parametrize("text", ["", "   ", "____", "\n\n", "\u200b\ufeff", "!!!", "...", "\U0001f600"])
+def test_nothing_to_speak_is_an_error_and_no_model_call(engine, monkeypatch, text):
+    monkeypatch.setattr(engine.lm, "forward", lambda *a: pytest.fail("the model ran"))
+    with pytest.raises(TextError):
+        say(engine, request(text))
+
+
+def test_unknown_language_warns_and_speaks(engine):
+    speech = say(engine, request(language="xx-nope"))[0]
+    assert any("xx-nope" in warning for warning in speech.warnings)
+    assert torch.equal(speech.codes[0], say(engine, request())[0].codes[0])
+
+
+def test_design_as_object_and_as_string_agree(engine):
+    by_string = say(engine, request(design="Female, High Pitch"))[0]
+    by_object = say(engine, request(design=VoiceDesign(("female", "high pitch"))))[0]
+    assert torch.equal(by_string.codes[0], by_object.codes[0])
+    assert not torch.equal(by_string.codes[0], say(engine, request())[0].codes[0])
+
+
+def test_voice_is_used_and_its_level_is_kept(engine, voice):
+    assert not torch.equal(say(engine, request(voice=voice))[0].codes[0], say(engine, request())[0].codes[0])
+    loud = dataclasses.replace(voice, rms=0.1)
+    quiet = dataclasses.replace(voice, rms=0.02)
+    a, b = (say(engine, request(voice=v, post_process=False))[0].waveform.samples for v in (loud, quiet))
+    torch.testing.assert_close(a * 0.2, b, atol=1e-6, rtol=1e-5)
+
+
+def test_a_very_quiet_reference_does_not_silence_the_output(engine, voice):
+    whisper = dataclasses.replace(voice, rms=1e-6)
+    assert float(say(engine, request(voice=whisper))[0].waveform.samples.abs().max()) > 0.005
+
+
+@pytest.mark.parametrize("codes", [torch.zeros(3, 20, dtype=torch.long), torch.full((8, 20), 1024)])
+def test_voice_of_another_model_is_refused(engine, codes):
+    with pytest.raises(InputError, match="made for another model"):
+        say(engine, request(voice=VoicePrompt(codes=codes, text="x", rms=0.1)))
+
+
+def test_voice_round_trip_speaks_the_same(engine, voice, tmp_path):
+    voice.save(tmp_path / "v.safetensors")
+    loaded = VoicePrompt.load(tmp_path / "v.safetensors")
+    assert torch.equal(loaded.codes, voice.codes)
+    assert (loaded.text, loaded.rms) == (voice.text, voice.rms)
+    a, b = (say(engine, request(voice=v))[0].waveform.samples for v in (voice, loaded))
+    assert torch.equal(a, b)
+
+
+def test_nan_weights_are_an_error_that_names_dtype_and_device(checkpoint):
+    engine = Engine.load(checkpoint)
+    engine.lm.llm.norm.weight.data[0] = torch.nan
+    with pytest.raises(NumericError, match=r"torch\.float32 on cpu"):
+        say(engine, request())
+    engine = Engine.load(checkpoint)
+    engine.codec.acoustic_decoder.conv2.weight.data[0] = torch.nan
+    with pytest.raises(NumericError, match=r"codec.*torch\.float32 on cpu"):
+        say(engine, request())
+
+
+def tone(seconds, rate=24000, level=0.2, channels=1):
+    t = torch.arange(int(seconds * rate)) / rate
+    sweep = torch.sin(2 * math.pi * (200 + 150 * t) * t) * level
+    return Waveform(sweep.repeat(channels, 1), rate)
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.4])
+def test_too_short_reference_is_refused(engine, seconds):
+    with pytest.raises(AudioError, match=r"0\.5"):
+        engine.encode_voice(tone(seconds), "x")
+
+
+@pytest.mark.parametrize("spoil", [lambda s: s * 0, lambda s: s * torch.nan])
+def test_silent_or_nan_reference_is_refused(engine, spoil):
+    wave = tone(2.0)
+    with pytest.raises(AudioError, match=r"silent|NaN|finite"):
+        engine.encode_voice(Waveform(spoil(wave.samples), 24000), "x")
+
+
+@pytest.mark.parametrize(("wave", "word"), [
+    (tone(2.0, rate=8000), "8000"), (Waveform(tone(2.0).samples * 10, 24000), "clip"), (tone(40.0), "40"),
+    (Waveform(torch.cat([tone(2.0).samples, -tone(2.0).samples]), 24000), "phase|cancel"),
+])  # fmt: skip
+def test_odd_references_warn_and_give_codes(engine, wave, word):
+    import re
+
+    prompt = engine.encode_voice(wave, "Some words that were said.")
+    assert any(re.search(word, warning) for warning in prompt.warnings), prompt.warnings
+    K, T = prompt.codes.shape
+    assert K == 8 and 0 < T <= wave.seconds * 25
+    assert int(prompt.codes.min()) >= 0 and int(prompt.codes.max()) < 1024
+
+
+def test_reference_without_transcript_warns(engine, root):
+    prompt = engine.encode_voice(read_audio(root / "tests" / "assets" / "wav" / "reference.wav"))
+    assert prompt.text == ""
+    assert any("transcript" in warning for warning in prompt.warnings)
+    assert say(engine, request(voice=prompt))[0].seconds > 0.5
+
+
+@pytest.mark.parametrize("transcript", ["Hi.", "word " * 100])
+def test_transcript_that_cannot_be_right_warns(engine, root, transcript):
+    prompt = engine.encode_voice(read_audio(root / "tests" / "assets" / "wav" / "reference.wav"), transcript)
+    assert any("transcript" in warning for warning in prompt.warnings)
+
+
+def test_inputs_are_not_changed(engine, voice):
+    before = voice.codes.clone()
+    wave = tone(1.5)
+    samples = wave.samples.clone()
+    engine.encode_voice(wave, "x")
+    say(engine, request(voice=voice))
+    assert torch.equal(voice.codes, before)
+    assert torch.equal(wave.samples, samples)
+
+
+def test_no_requests_no_speech(engine):
+    assert engine.generate([]) == []
