@@ -8,6 +8,7 @@ by its patchers alone, and asked for anew at the start of every execution. No ca
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -85,14 +86,15 @@ def register_model_folder() -> None:
 def model_folders() -> dict[str, Path]:
     """Name -> folder of every model found just now: the registered folders and what lies directly in them.
 
-    The first folder of a name wins, as everywhere in ComfyUI.
+    The first folder of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model.
     """
     found: dict[str, Path] = {}
-    for root in map(Path, folder_paths.get_folder_paths(FOLDER)):
-        children = sorted(root.iterdir()) if root.is_dir() else []
-        for folder in (root, *children):
-            if folder.name not in found and is_checkpoint(folder):
-                found[folder.name] = folder
+    for root in folder_paths.get_folder_paths(FOLDER):
+        with contextlib.suppress(OSError), os.scandir(root) as entries:
+            children = sorted(Path(entry.path) for entry in entries if entry.is_dir())
+            for folder in (Path(root), *children):
+                if folder.name not in found and is_checkpoint(folder):
+                    found[folder.name] = folder
     return found
 
 

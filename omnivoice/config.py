@@ -176,7 +176,7 @@ def _check_codec(config: CodecConfig, where: str) -> None:
     sound = {
         "target_bandwidths": config.target_bandwidths and config.codebooks >= 1,
         "upsampling_ratios": math.prod(acoustic.upsampling_ratios) == config.hop_length,
-        "decoder_hidden_size": acoustic.decoder_hidden_size % 2 ** len(acoustic.upsampling_ratios) == 0,
+        "decoder_hidden_size": acoustic.decoder_hidden_size >= 2 ** len(acoustic.upsampling_ratios),
         "channel_ratios": len(config.strides) == len(config.channel_ratios) and config.channel_ratios[-1:] == (1,),
         "semantic_sample_rate": config.semantic_downsample >= 1,
         "unit_kernel_size": config.unit_kernel_size % 2 == 1,

@@ -17,14 +17,16 @@ from .audio.finish import finish_speech
 from .audio.reference import prepare_reference
 from .codec import Codec
 from .config import CodecConfig
-from .errors import InputError, NumericError
+from .errors import InputError, NumericError, TextError
 from .generate.estimate import estimate_encoding, estimate_generation
 from .generate.plan import SAMPLE_RATE, make_plan
 from .generate.run import Runner
+from .intake.limits import MAX_VOICE_TEXT_CHARS
 from .intake.text_in import clean_text
 from .lm import OmniVoiceLM
 from .ops import TORCH_OPS, Ops
 from .text.characters import end_punctuation
+from .text.clean import speakable
 from .text.duration import text_weight
 from .text.tokenizer import TextTokenizer
 from .types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
@@ -83,15 +85,13 @@ class Engine:
         Raises AudioError for a recording that cannot be a reference. What was odd about it, and a transcript
         that is missing or cannot be right, is told in the prompt's `warnings`.
         """
-        text = clean_text(text)
-        prepared = prepare_reference(waveform, has_text=bool(text.strip()))
+        text = _transcript(text)
+        prepared = prepare_reference(waveform, has_text=bool(text))
         warnings = list(prepared.warnings)
         codes = self.codec.encode(prepared.samples.to(self._codec_device)).cpu()
-        if text.strip():
-            text = end_punctuation(text)
+        if text:
             warnings += _rate_warnings(text, prepared.samples.shape[1] / SAMPLE_RATE)
         else:
-            text = ""
             warnings.append("no transcript of the reference was given: pace and likeness suffer; add what it says")
         return VoicePrompt(codes=codes, text=text, rms=prepared.rms, warnings=tuple(warnings))
 
@@ -165,6 +165,17 @@ class Engine:
                 "audio_tokenizer files, and try the CPU"
             )
         return samples
+
+
+def _transcript(text: str) -> str:
+    """What a recording says, as the model will read it: clean, with an end mark; empty if there is none."""
+    text = clean_text(text, name="transcript", limit=MAX_VOICE_TEXT_CHARS)
+    if not text.strip():
+        return ""
+    try:
+        return end_punctuation(speakable(text))
+    except TextError:
+        raise TextError("the transcript has no word in it: write what the recording says, or leave it empty") from None
 
 
 def _rate_warnings(text: str, seconds: float) -> list[str]:

@@ -45,7 +45,7 @@ def finish_speech(
     if speech.shape[1] == 0 or float(speech.abs().max()) <= SILENT_PEAK:
         raise NumericError("the model produced digital silence: try another seed, and float32")
     if post_process:
-        speech = remove_silence(speech, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100)
+        speech = remove_silence(speech, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100, on_grid=False)
     before = after = int(pad_seconds * sample_rate)
     if target_samples is not None:
         speech = drop_silence(speech, sample_rate, speech.shape[1] - target_samples)[:, :target_samples]

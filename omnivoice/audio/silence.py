@@ -1,10 +1,10 @@
 """Silence: where it is, and taking it out as upstream does (utils/audio.py:150-214, on pydub 0.25.1).
 
 Upstream goes through pydub and so decides, and cuts, on a 16-bit grid in whole milliseconds. Both are kept, with
-pydub's roundings: the reference's codes and the output's samples equal upstream's only if every cut falls on the same
-sample and the samples lie on the same grid. What is unusual: a window's loudness comes from one running sum of
-squares, in integers, so no window is sliced and nothing is rounded; pydub's floor(sqrt(mean)) <= limit is the same
-as sum < ceil(limit)^2 * count.
+pydub's roundings: a reference's codes equal upstream's only if every cut falls on the same sample and the samples lie
+on the same grid; an output is cut on the same samples, and keeps its floats (`centred_clip`). What is unusual: a
+window's loudness comes from one running sum of squares, in integers, so no window is sliced and nothing is rounded;
+pydub's floor(sqrt(mean)) <= limit is the same as sum < ceil(limit)^2 * count.
 
 Where upstream leaves nothing (no window of the recording reaches the threshold), the threshold becomes relative to
 the recording's own level, and the samples keep their float values. This file changes no levels, and joins nothing.
@@ -27,7 +27,7 @@ TINY = 1e-12
 SPEECH_RMS = 0.1  # the level at which upstream's threshold is meant to be applied, models/omnivoice.py:775
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clip:
     """Mono sound and its twin on the 16-bit grid, addressed in milliseconds (pydub/audio_segment.py:251,262).
 
@@ -87,6 +87,18 @@ def grid_clip(samples: Tensor, sample_rate: int) -> Clip:
     """[1, N] -> a clip whose samples are on the 16-bit grid, as upstream's are from here on."""
     grid = to_grid(samples[0])
     return Clip(grid.to(torch.float32) / FULL_SCALE, grid, sample_rate)
+
+
+def centred_clip(samples: Tensor, sample_rate: int) -> Clip:
+    """[1, N] -> a clip whose samples keep their float values, drawn half a 16-bit step towards zero.
+
+    Upstream truncates towards zero, so its sample lies up to a whole step nearer zero than the float; this one lies
+    within half a step of upstream's whatever the rounding of the model was. (A sample a hair under a step would else
+    be a whole step off, and the output's gain, above 1 without a reference, enlarges that.)
+    """
+    grid = to_grid(samples[0])
+    limited = samples[0].clamp(-1.0, (FULL_SCALE - 1) / FULL_SCALE)
+    return Clip(torch.nn.functional.softshrink(limited, 0.5 / FULL_SCALE), grid, sample_rate)
 
 
 def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
@@ -153,7 +165,8 @@ def _trimmed(clip: Clip, mid_ms: int, lead_ms: int, trail_ms: int, threshold_db:
     if bool(clip.silent_at(torch.arange(0, clip.length_ms, SEEK_MS), SEEK_MS, threshold_db).all()):
         return None
     clip = _trim_start(clip, lead_ms, threshold_db)
-    return _trim_start(clip.flipped(), trail_ms, threshold_db).flipped()
+    clip = _trim_start(clip.flipped(), trail_ms, threshold_db).flipped()
+    return clip if clip.grid.numel() else None  # backwards, the 10 ms steps fall elsewhere
 
 
 def remove_silence(
@@ -164,16 +177,19 @@ def remove_silence(
     lead_ms: int,
     trail_ms: int,
     threshold_db: float = THRESHOLD_DB,
+    on_grid: bool = True,
 ) -> Tensor:
     """samples [1, N] float32 -> [1, M] float32: pauses cut to mid_ms, the start's to lead_ms, the end's to trail_ms.
 
-    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does: an output equal to
-    upstream's, and a reference with equal codes, need it. mid_ms 0 leaves inner pauses alone. Finite samples only.
+    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does: a reference with equal
+    codes needs it. on_grid=False keeps float values within half a step of it (`centred_clip`). mid_ms 0 leaves inner
+    pauses alone. Finite samples only.
     Where nothing audible would be left (upstream's result is empty), the clip is measured as if raised to RMS 0.1,
     which puts the default threshold 30 dB below its own level, and its own float samples are cut. Where that leaves
     nothing either, nothing is trimmed: the result is empty only if N is 0. Source: upstream utils/audio.py:150.
     """
-    result = _trimmed(grid_clip(samples, sample_rate), mid_ms, lead_ms, trail_ms, threshold_db)
+    clip = grid_clip(samples, sample_rate) if on_grid else centred_clip(samples, sample_rate)
+    result = _trimmed(clip, mid_ms, lead_ms, trail_ms, threshold_db)
     if result is None:
         rms = float(samples.to(torch.float64).square().mean().sqrt()) if samples.numel() else 0.0
         raised = to_grid(samples[0] * (SPEECH_RMS / max(rms, TINY)))

@@ -71,8 +71,10 @@ def fetch(manifest: Manifest, entry: Entry, target: Path) -> None:
 
     print(f"  {entry['path']}: {entry['size'] / 1e6:.1f} MB", file=sys.stderr)
     try:
-        hf_hub_download(manifest["repository"], entry["path"], revision=manifest["revision"], local_dir=target,
-                        force_download=path.exists())  # fmt: skip
+        hf_hub_download(
+            manifest["repository"], entry["path"], revision=manifest["revision"], local_dir=target, token=False,
+            force_download=path.exists(),
+        )  # fmt: skip
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise FileError(

@@ -60,7 +60,7 @@ class MappedTensors:
             raise FileError(f"{self._name} holds no tensor {shown(name)}")
         try:
             return self._handle.get_tensor(name)
-        except (safetensors.SafetensorError, RuntimeError) as error:
+        except (safetensors.SafetensorError, RuntimeError, ValueError) as error:
             raise FileError(f"cannot read tensor {shown(name)} of {self._name}: {error}") from error
 
 
@@ -119,7 +119,7 @@ def read_small_tensors(
     header = parse_header(data[LENGTH_BYTES:start], len(data) - start, name)
     try:
         return safetensors.torch.load(data), dict(header.metadata)
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, ValueError, KeyError) as error:  # the last two by releases before 0.5
         raise FileError(f"cannot read {name}: {error}") from error
 
 

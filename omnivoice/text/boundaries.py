@@ -24,8 +24,8 @@ from .characters import (
 from .tags import BRACKETED
 
 NEVER, INSIDE, CHARACTER, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 8)
-"""INSIDE an overlong word; CHARACTER: between two of a script without spaces; WEAK: a stop before a small letter, or a
-line break after no stop; LINE and PARAGRAPH: where the text's own lines end."""
+"""INSIDE an overlong word; CHARACTER: between two of a script without spaces; WEAK: a doubtful stop (a small letter
+follows), or a line break after no stop; LINE and PARAGRAPH: where the text's own lines end."""
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 MAX_WORD_CHARS = 100  # more without a blank is no word, and may be cut
@@ -42,7 +42,7 @@ def cut_ranks(text: str, line_starts: Mapping[int, bool]) -> list[int]:
     ranks = [NEVER, *(_pair_rank(text[i - 1], text[i]) for i in range(1, len(text)))]
     _rank_marks(text, ranks, line_starts)
     for place, blank in line_starts.items():
-        ranks[place] = _line_rank(text, place, blank, ranks[place])
+        ranks[place] = _line_rank(text, place, blank, ranks[place]) if ranks[place] > NEVER else NEVER
     for match in BRACKETED.finditer(text):
         ranks[match.start() + 1 : match.end()] = [NEVER] * (match.end() - match.start() - 1)
     _keep_words_whole(ranks)
@@ -95,7 +95,7 @@ def _rank_marks(text: str, ranks: list[int], line_starts: Mapping[int, bool]) ->
         following = place
         while following < length and text[following].isspace():
             following += 1
-        if following < length and _may_end(text, start, place, following):
+        if following < length and ranks[following] > NEVER and _may_end(text, start, place, following):
             ranks[following] = max(ranks[following], _mark_rank(text, start, place, following, line_starts))
 
 
@@ -111,7 +111,7 @@ def _may_end(text: str, start: int, end: int, following: int) -> bool:
     if start and text[start - 1].isnumeric() and text[following].isnumeric():
         return False
     wide = any(_is_mark(char) and char not in break_table("need_space") for char in text[start:end])
-    return (wide or is_unspaced(text[following])) and not _extends(text[following])
+    return wide or is_unspaced(text[following])
 
 
 def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Mapping[int, bool]) -> int:
@@ -121,8 +121,12 @@ def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Map
         return CLAUSE if small else WEAK
     if not any(char in sentence_ends() for char in run):
         return CLAUSE
-    if text[start] == "." and _is_abbreviation(text, start, following, line_starts):
-        return SPACE
+    if text[start] == ".":
+        word_start = _word_start(text, start)
+        if _is_abbreviation(text, word_start, start, following, line_starts):
+            return SPACE
+        ordinal = start - word_start <= 2 and text[word_start:start].isnumeric()  # "am 1. Januar", or an end after all
+        small = small or ordinal or text[following].isnumeric()
     return WEAK if small else SENTENCE
 
 
@@ -132,13 +136,16 @@ def _first_letter(text: str, place: int) -> str:
     return text[place]
 
 
-def _is_abbreviation(text: str, stop: int, following: int, line_starts: Mapping[int, bool]) -> bool:
-    """Whether the full stop at `stop` belongs to its word: Dr. / J. R. R. / e.g. / No. 5 / "1." before an item."""
-    first = stop
-    while first > max(0, stop - _MAX_ABBREVIATION_CHARS) and not (
-        text[first - 1].isspace() or is_opener(text[first - 1])
-    ):
+def _word_start(text: str, stop: int) -> int:
+    """Where the word that ends before `stop` begins."""
+    first, earliest = stop, max(0, stop - _MAX_ABBREVIATION_CHARS)
+    while first > earliest and not (text[first - 1].isspace() or is_opener(text[first - 1])):
         first -= 1
+    return first
+
+
+def _is_abbreviation(text: str, first: int, stop: int, following: int, line_starts: Mapping[int, bool]) -> bool:
+    """Whether the full stop belongs to the word [first, stop): Dr. / J. R. R. / e.g. / No. 5 / "1." before an item."""
     word = text[first : stop + 1].lstrip("\"'")
     if word in break_table("abbreviations"):
         return True

@@ -44,17 +44,17 @@ _MUTE_COST = 10.0  # of a chunk without a letter or number: the model would make
 def chunk_sentences(text: str, *, max_weight: float) -> list[str]:
     """`text` in chunks of at most `max_weight` (`duration.text_weight`), stripped; line breaks are joined.
 
-    text: a result of `clean.speakable_lines`. Only a bracket `[...]` or single character can exceed the budget.
-    Every other character that is no blank is kept, in order. Raises InputError unless max_weight > 0.
+    text: a result of `clean.speakable_lines`. Only a single word or bracket `[...]` can exceed the budget. Every
+    character that is no blank is kept, in order. Raises InputError unless max_weight > 0.
     """
     if not max_weight > 0:
         raise InputError(f"max_weight must be > 0, got {max_weight}")
-    joined, line_starts = joined_lines(text)
+    joined, line_starts = joined_lines(text.strip())
     measure = _Measure(joined)
-    budget = int(max_weight * TENTHS + 1e-6) if max_weight < len(joined) * TENTHS else len(joined) * TENTHS**2
+    budget = max(1, int(min(max_weight, 1e9) * TENTHS + 1e-6))
     whole = (0, len(joined))
     if measure.weight(whole) <= budget:
-        return [joined.strip()] if joined.strip() else []
+        return [joined] if joined else []
     ranks = cut_ranks(joined, line_starts)
     spans = [whole]
     for rank in _EXPLODED:

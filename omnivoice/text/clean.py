@@ -23,7 +23,7 @@ _LINES = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _UNSPOKEN = re.compile(
     "[<>{}|`~^\\\\\u00a6\u00ac\uff1c\uff1e\uff3c\uff3e\uff40\uff5b-\uff5d\u2500-\u25ff\ufffc\ufffd]+"
 )
-_SPECIAL = re.compile(r"<\|[^<>|]{0,64}\|>")
+_SPECIAL = re.compile(r"<\|\w{0,64}\|>")
 _RULE = re.compile("([=*#+\\-\u2010-\u2015\u2212\u2022\u00b7])\\1{3,}")  # a line drawn with characters
 _LOOSE_UNDERSCORES = re.compile(r"(?<![^\W_])_+|__+|_(?![^\W_])")
 _WIDE_GAP = re.compile(r"[ \t]{9,}")  # layout, not pauses: upstream's estimate charges every blank

@@ -18,7 +18,6 @@ from .characters import TATWEEL
 
 FALLBACK_TEXT, FALLBACK_FRAMES = "Nice to meet you.", 25  # the speaking rate where no reference gives one
 SHORT_FRAMES = 50  # estimates below this are raised towards it, by a cube root
-SLOWEST, FASTEST = 4.0, 35.0  # weight a second
 _IDEOGRAPHIC_PLANES = 0x20000
 _BY_CATEGORY = {"M": "mark", "P": "punctuation", "S": "punctuation", "Z": "space", "N": "digit"}
 
@@ -68,18 +67,3 @@ def estimate_frames(
     if estimate < SHORT_FRAMES:
         estimate = SHORT_FRAMES * (estimate / SHORT_FRAMES) ** (1.0 / 3)
     return max(1, int(estimate / speed))
-
-
-def implausible_rate(text: str, seconds: float) -> list[str]:
-    """A warning, or none: whether `text` can be what a recording of `seconds` says, judged by its weight a second.
-
-    Ordinary speech is at 10-20; outside 4-35 the transcript hardly fits, and lengths estimated by it will not either.
-    """
-    rate = text_weight(text) / seconds
-    if SLOWEST <= rate <= FASTEST:
-        return []
-    kind = "long" if rate > FASTEST else "short"
-    return [
-        f"the transcript is too {kind} for {seconds:.1f} s of speech: the result may be cut off, drawn out or repeat "
-        "the reference; check that it says what the recording says"
-    ]

@@ -15,15 +15,13 @@ from typing import cast
 from ..config import CodecConfig, LMConfig, parse_codec_config, parse_model_config
 from ..errors import CheckpointError
 from ..intake.files import read_bytes, read_json
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES
 from ..intake.paths import model_folder
 from ..intake.tables import load_table
 
 CODEC_FOLDER = "audio_tokenizer"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-CONFIG_LIMIT = 1 << 20
-INDEX_LIMIT = 8 << 20
-TOKENIZER_LIMIT = 20 << 20
 HOW_TO_GET = "get the model again with: python -m omnivoice download"
 
 
@@ -40,7 +38,7 @@ class CheckpointFiles:
 
     def tokenizer_json(self) -> bytes:
         """The bytes of tokenizer.json."""
-        return read_bytes(self.tokenizer, limit=TOKENIZER_LIMIT)
+        return read_bytes(self.tokenizer, limit=MAX_TOKENIZER_BYTES)
 
 
 def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[str] | None = None) -> CheckpointFiles:
@@ -84,7 +82,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _read_object(path: Path) -> dict[str, object]:
-    value = read_json(path, limit=CONFIG_LIMIT)
+    value = read_json(path, limit=MAX_CONFIG_BYTES)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path.name}: expected a JSON object, got {type(value).__name__}")
     return value
@@ -94,7 +92,7 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
     """The single file, or every shard that the index names; a missing shard is an error."""
     if (folder / WEIGHTS).is_file():
         return (folder / WEIGHTS,)
-    index = read_json(folder / INDEX, limit=INDEX_LIMIT)
+    index = read_json(folder / INDEX, limit=MAX_INDEX_BYTES)
     table = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):
         raise CheckpointError(f"{INDEX}: no weight_map that names the shards; {HOW_TO_GET}")

@@ -1,7 +1,8 @@
 """Tensors from safetensors files into the modules, straight into the target dtype.
 
 The module is built on the meta device, so that nothing is allocated twice: each tensor is read from the
-memory map, converted, checked, and becomes the parameter. The exact table of keys and shapes is that of
+memory map, converted, checked, and becomes the parameter; one that needs no conversion stays mapped, so its
+pages are the system's to drop and to read again. The exact table of keys and shapes is that of
 the module itself built with plain torch layers (a host's layers may have no weights before loading).
 Unknown and missing keys raise and name up to five. NaN, Inf and all-zero embedding rows are found here
 (upstream.md 16: such a model drops words without a sign). Merging LoRA is not here.
@@ -111,16 +112,18 @@ def _read(
 
 
 def _convert(raw: Tensor, name: str, path: Path, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """A copy on `device` in `dtype`; refuses integers, NaN and Inf, also those that the conversion makes."""
+    """On `device` in `dtype`, still mapped if it is so in the file.
+
+    Refuses integers, NaN and Inf, also those that the conversion makes.
+    """
     if raw.dtype not in FLOATS:
         raise CheckpointError(f"{path.name}: {name} is {raw.dtype}, allowed are float32, float16 and bfloat16")
-    tensor = raw.to(device=device, dtype=dtype, copy=True)
+    tensor = raw.to(device=device, dtype=dtype)
     low, high = torch.aminmax(tensor)
     if not bool(torch.isfinite(low) & torch.isfinite(high)):
-        cause = "holds NaN or Inf" if not bool(torch.isfinite(torch.stack(torch.aminmax(raw))).all()) else (
-            f"overflows in {dtype}; load it as bfloat16 or float32"
-        )  # fmt: skip
-        raise CheckpointError(f"{path.name}: {name} {cause}; the file is damaged or badly converted; {HOW_TO_GET}")
+        if bool(torch.isfinite(torch.stack(torch.aminmax(raw))).all()):
+            raise CheckpointError(f"{path.name}: {name} overflows in {dtype}; load it as bfloat16 or float32")
+        raise CheckpointError(f"{path.name}: {name} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
     return tensor
 
 

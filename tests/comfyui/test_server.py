@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,20 @@ def test_cloned_voice(comfy) -> None:
     check_speech(comfy.speak(workflow("omnivoice_clone")))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+def test_every_dtype(comfy, dtype: str) -> None:
+    prompt = workflow("omnivoice_design")
+    prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["dtype"] = dtype
+    check_speech(comfy.speak(prompt))
+
+
+def test_warnings_reach_the_log(comfy) -> None:
+    prompt = workflow("omnivoice_clone")
+    prompt[node_id(prompt, "OmniVoiceReferenceAudio")]["inputs"]["transcript"] = ""
+    check_speech(comfy.speak(prompt))
+    assert "no transcript of the reference was given" in comfy.log_text()
+
+
 def test_same_prompt_again_comes_from_the_cache(comfy) -> None:
     prompt = workflow("omnivoice_design", text="Said once, heard twice.")
     comfy.speak(prompt)
@@ -92,7 +107,8 @@ def test_cancel_in_mid_run(comfy) -> None:
     took = time.monotonic() - asked
     assert kind == "execution_interrupted" and asked
     assert last["value"] < last["max"] / 2
-    assert took < 2.0
+    print(f"cancelled {took:.2f} s after it was asked, at step {last['value']} of {last['max']}")
+    assert took < 5.0
     still_works(comfy)
 
 
@@ -191,6 +207,25 @@ def test_changed_model_is_loaded_anew(comfy) -> None:
     assert events[-1][0] == "execution_success"
     ran = {data["node"] for kind, data in events if kind == "executing" and data.get("node")}
     assert node_id(prompt, "LoadOmniVoice") in ran
+
+
+def test_damaged_model(comfy) -> None:
+    """Half a weight file, then no codec: refused with a reason, without a path of this machine."""
+    folder = comfy.base / "models" / "omnivoice" / "Damaged"
+    shutil.copytree(folder.parent / "OmniVoice", folder)
+    prompt = workflow("omnivoice_design")
+    prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["model_name"] = "Damaged"
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    ended, data = comfy.run(prompt)
+    assert ended == "execution_error" and "model.safetensors" in error_text(data)
+    assert str(comfy.base) not in data["exception_message"]
+    shutil.rmtree(folder / "audio_tokenizer")
+    ended, data = comfy.run(prompt)
+    assert ended == "execution_error" and "audio_tokenizer" in error_text(data)
+    assert str(comfy.base) not in data["exception_message"]
+    shutil.rmtree(folder)
+    still_works(comfy)
 
 
 def test_without_a_model_the_nodes_are_there_and_say_what_to_do(comfy_factory: Callable[..., object]) -> None:

@@ -64,6 +64,14 @@ def test_first_folder_of_a_name_wins_and_a_root_may_be_a_model(
     assert pack.host.model_folders() == {"extra": extra, "OmniVoice": extra / "OmniVoice"}
 
 
+def test_menu_survives_places_that_are_no_folders(pack: SimpleNamespace, host, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    places = pack.host.folder_paths.folder_names_and_paths["omnivoice"][0]
+    places[:0] = [str(tmp_path / "absent"), str(tmp_path / "file")]
+    (host.folder / "dangling").symlink_to(tmp_path / "absent")
+    assert pack.host.model_names() == ["OmniVoice"]
+
+
 @pytest.mark.parametrize("name", HOSTILE, ids=repr)
 def test_only_a_listed_name_is_resolved(pack: SimpleNamespace, model: Path, name: object) -> None:
     with pytest.raises(ValueError, match="model_name must be one of OmniVoice, got"):

@@ -117,6 +117,19 @@ def test_reference_and_design_to_audio(nodes: dict[str, type], model: object, ho
     assert spoken["waveform"].shape[2] > 2_400
 
 
+@pytest.mark.parametrize("dtype", ["auto", "bf16", "fp16", "fp32"])
+def test_every_dtype_of_the_menu(nodes: dict[str, type], host, checkpoint: Path, dtype: str) -> None:
+    shutil.copytree(checkpoint, host.folder / "OmniVoice")
+    options = next(i for i in nodes["LoadOmniVoice"].define_schema().inputs if i.id == "dtype").options
+    assert options == ["auto", "bf16", "fp16", "fp32"]
+    loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype=dtype)
+    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(dtype, torch.float32)
+    assert {p.dtype for p in loaded.lm.model.parameters()} == {wanted}
+    assert {p.dtype for p in loaded.codec.model.parameters()} == {torch.float32}
+    audio = run(nodes["OmniVoiceSynthesize"], model=loaded, text="Hello.", steps=2)
+    assert bool(torch.isfinite(audio["waveform"]).all()) and float(audio["waveform"].std()) > 1e-4
+
+
 def test_missing_transcript_is_said(nodes: dict[str, type], model: object, host) -> None:
     tone = {"waveform": 0.3 * torch.sin(torch.arange(72_000) * 0.05)[None, None], "sample_rate": 24_000}
     run(nodes["OmniVoiceReferenceAudio"], model=model, audio=tone, transcript="")

@@ -16,6 +16,7 @@ import random
 import shutil
 import sys
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 from omnivoice.models.omnivoice import (
@@ -36,7 +37,7 @@ from transformers import AutoTokenizer
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "text"
 SEED = 20_240
 CHUNK_CASES, DESIGN_CASES = 100, 200
-ALPHABET = list("abcXYZ  .,;:!?") + ["Mr.", " e.g. ", "No. ", "...", "3.14", "\n", "\u4f60\u597d", "\u3002", "\uff01"]
+ALPHABET = [*"abcXYZ  .,;:!?", "Mr.", " e.g. ", "No. ", "...", "3.14", "\n", "\u4f60\u597d", "\u3002", "\uff01"]
 ALPHABET += ["\uff0c", "\u201d", "\u300d", "\uff09", '"', "'", "]", ")", "\u0928\u092e", "\u0964", "\u061f"]
 
 
@@ -95,7 +96,7 @@ def reduced_tokenizer(full: dict, pieces: set[str]) -> dict:
 def merges_of(word: str, ranks: dict) -> set:
     parts, used = list(word), set()
     while True:
-        best = min((pair for pair in zip(parts, parts[1:]) if pair in ranks), key=ranks.__getitem__, default=None)
+        best = min((pair for pair in pairwise(parts) if pair in ranks), key=ranks.__getitem__, default=None)
         if best is None:
             return used
         used.add(best)

@@ -330,6 +330,15 @@ def test_transcript_that_cannot_be_right_warns(engine, root, transcript):
     assert any("transcript" in warning for warning in prompt.warnings)
 
 
+def test_transcript_is_cleaned_and_ended(engine):
+    prompt = engine.encode_voice(tone(3.0), "Said <b>so</b>\nand <|text_end|> so")
+    assert prompt.text == "Said  b so /b and   so."
+    with pytest.raises(TextError, match="transcript has no word"):
+        engine.encode_voice(tone(3.0), "...")
+    with pytest.raises(TextError, match="transcript must be at most 2000"):
+        engine.encode_voice(tone(3.0), "x" * 2001)
+
+
 def test_inputs_are_not_changed(engine, voice):
     before = voice.codes.clone()
     wave = tone(1.5)

@@ -12,7 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_FILE, SOFT_FILE, MAX_FUNCTION, SOFT_FUNCTION = 400, 300, 60, 40
 MACHINE_PATHS = re.compile(r"(?<![\w.~/])/(work|root|home|Users|tmp)/\w")
 TEXT_FILES = {".py", ".md", ".toml", ".yml", ".yaml", ".json", ".txt", ".cfg", ""}
-NOT_OURS = {".git", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis"}
+NOT_OURS = {
+    ".git",
+    ".venv",
+    ".venv-test",
+    "venv",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".hypothesis",
+}
 
 
 def repository_files() -> Iterator[Path]:
@@ -76,3 +86,13 @@ def test_requirements_and_pyproject_agree() -> None:
     assert re.findall(r'"([^"]+)"', found.group(1)) == wanted
     assert all(re.fullmatch(r"[a-z_]+>=[\d.]+", line) for line in wanted)
     assert not {re.split(r"[<>=]", line)[0] for line in wanted} & {"torch", "torchaudio", "torchvision", "transformers"}
+
+
+def test_readme_has_the_test_command_that_ci_runs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- test-command -->\n+```[a-z]*\n(.*?)\n```", readme, re.DOTALL)
+    assert found
+    command = found.group(1)
+    assert "\n" not in command
+    assert all(part in command for part in ("torch", "-r requirements.txt", "-r tests/requirements.txt", "-m pytest"))
+    assert "<!-- test-command -->" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")

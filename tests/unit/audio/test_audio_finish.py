@@ -1,4 +1,4 @@
-"""The finish: upstream's output sample for sample, exact lengths, and never an empty or silent result."""
+"""The finish: upstream's output within a 16-bit step, exact lengths, and never an empty or silent result."""
 
 from __future__ import annotations
 
@@ -27,13 +27,18 @@ def finish(*chunks: torch.Tensor, rms: float | None = 0.1, target: int | None = 
     return finish_speech(chunks, sample_rate=RATE, reference_rms=rms, target_samples=target, **settings_)
 
 
+@pytest.mark.parametrize("rounding", [0.0, 1e-7])
 @pytest.mark.parametrize("name", ["voice", "auto"])
-def test_equals_upstream(golden, index, name: str) -> None:
+def test_within_a_16_bit_step_of_upstream_whatever_the_rounding_of_the_model(golden, index, name, rounding) -> None:
+    """auto: the gain is 1.85, so a sample that upstream truncates must not be off by a whole step before it."""
     entry = index[f"finish/out/{name}"]
     chunks = [golden[f"finish/in/{i}"] for i in range(entry["chunks"])]
+    chunks = [
+        chunk + rounding * torch.randn(chunk.shape, generator=torch.Generator().manual_seed(1)) for chunk in chunks
+    ]
     result = finish(*chunks, rms=entry["rms"], pad_seconds=entry["pad"], fade_seconds=entry["fade"])
     assert result.shape == golden[f"finish/out/{name}"].shape
-    assert float((result - golden[f"finish/out/{name}"]).abs().max()) <= 1e-7
+    assert float((result - golden[f"finish/out/{name}"]).abs().max()) <= 1 / 32767
 
 
 def test_a_quiet_output_survives_post_processing() -> None:

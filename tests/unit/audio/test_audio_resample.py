@@ -95,7 +95,7 @@ def test_any_length_at_any_rate(length: int, old: int, new: int) -> None:
     assert result.dtype == torch.float32
     assert result.shape == (1, -(-length * new // old))
     assert bool(torch.isfinite(result).all())
-    assert float(result.abs().max() if length else 0) < 1.2
+    assert float(result.abs().max() if length else 0) < 1.25  # ones, cut off at both ends: the sinc overshoots
 
 
 def test_equal_rates_give_the_input_itself() -> None:

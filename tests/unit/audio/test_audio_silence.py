@@ -98,18 +98,35 @@ def test_silent_runs_are_exact_in_samples() -> None:
     assert runs == [(0, 12000), (19200, 24000), (26400, 26520)]
 
 
+def test_a_burst_that_is_loud_only_forwards_is_not_emptied() -> None:
+    clip = torch.zeros(1, RATE + 120)  # half a step longer: backwards the burst falls into two windows
+    clip[0, 12000:12240] = 110 / 32768
+    assert remove_silence(clip, RATE, mid_ms=0, lead_ms=10, trail_ms=0).shape[1] > 0
+
+
 levels = st.sampled_from([0.0, 1e-5, 5e-4, 0.00314, 0.00319, 0.02, 0.3, 1.5])
 pieces = st.lists(st.tuples(st.integers(0, 9000), levels), max_size=6)
 
 
 @settings(max_examples=120, deadline=None)
-@given(pieces, st.sampled_from([4000, 11025, 24000, 44100]), st.sampled_from([0, 1, 200, 500]), st.integers(0, 2**16))
-def test_any_clip_gives_something(parts, rate: int, mid_ms: int, seed: int) -> None:
+@given(
+    pieces, st.sampled_from([4000, 11025, 24000, 44100]), st.sampled_from([0, 1, 200, 500]), st.sampled_from([0, 100]),
+    st.integers(0, 2**16),
+)  # fmt: skip
+def test_any_clip_gives_something(parts, rate: int, mid_ms: int, edge_ms: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     clip = torch.cat([torch.zeros(0), *(torch.randn(n, generator=generator) * level for n, level in parts)])[None]
-    result = remove_silence(clip, rate, mid_ms=mid_ms, lead_ms=100, trail_ms=100)
+    result = remove_silence(clip, rate, mid_ms=mid_ms, lead_ms=edge_ms, trail_ms=edge_ms)
     assert result.dtype == torch.float32
     assert (result.shape[1] > 0) == (clip.shape[1] > 0)
     assert result.shape[1] <= clip.shape[1] + rate // 1000
     peaks = [float(x.abs().max()) if x.numel() else 0.0 for x in (result, clip)]
     assert peaks[0] <= max(1.0, peaks[1])
+
+
+def test_float_values_are_kept_within_half_a_step_of_the_grid() -> None:
+    clip = torch.cat([tone(1.0, 0.3), torch.tensor([[0.4 / 32768, -0.9 / 32768, 1.7, -1.7]]).repeat(1, 99)], dim=1)
+    floats, grid = (remove_silence(clip, RATE, **OUTPUT, on_grid=on_grid) for on_grid in (False, True))
+    assert floats.shape == grid.shape
+    assert float((floats - grid).abs().max()) <= 0.5000001 / 32768
+    assert not torch.equal(floats, grid)

@@ -27,7 +27,7 @@ REALS = [name for name, limit in LIMITS.items() if not limit.integer]
 HOSTILE = [
     math.nan, math.inf, -math.inf, 1e308, -1e308, 10**5000, -(10**5000), Fraction(10**400), None, True, False, "2",
     "nan", "x" * 10**6, b"2", [2], {"a": 1}, (2,), 2j, object(), np.float64("nan"), np.float32("inf"), np.bool_(True),
-    np.array(2), np.array([2]), torch.tensor(2), Decimal(2), math.nextafter(-0.0, -1), "/home/user/secret",
+    np.array(2), np.array([2]), torch.tensor(2), Decimal(2), math.nextafter(-0.0, -1), "/srv/someone/secret",
 ]  # fmt: skip
 
 

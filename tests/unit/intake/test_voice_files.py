@@ -59,7 +59,7 @@ def test_the_file_holds_what_the_format_says_and_nothing_else(tmp_path: Path) ->
 
 
 def test_foreign_metadata_goes_when_saved_again(tmp_path: Path) -> None:
-    forged(tmp_path / "v", canary="/home/someone/hf_token")
+    forged(tmp_path / "v", canary="/srv/someone/hf_token")
     write_voice(tmp_path / "v", read_voice(tmp_path / "v"))
     assert b"canary" not in (tmp_path / "v").read_bytes() and b"hf_token" not in (tmp_path / "v").read_bytes()
 

@@ -1,0 +1,187 @@
+"""The command line: its output, its exit codes, its files; twice as a process of its own, as a user runs it."""
+
+import subprocess
+import sys
+import wave
+from collections import namedtuple
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import pytest
+import torch
+
+from omnivoice import VoicePrompt
+from omnivoice.__main__ import main
+
+WORDS = "Good morning everyone, thank you for coming today."
+
+
+Result = namedtuple("Result", "returncode stdout stderr")
+
+
+class Run:
+    """Runs commands in a folder of their own: within this process, or as a user does, in a new one."""
+
+    def __init__(self, root, checkpoint, folder):
+        self.root, self.checkpoint, self.folder = root, checkpoint, folder
+
+    def __call__(self, *arguments, model=True, stdin=""):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            redirect_stdout(StringIO()) as out,
+            redirect_stderr(StringIO()) as err,
+        ):
+            patch.chdir(self.folder)
+            patch.setattr(sys, "stdin", StringIO(stdin))
+            patch.delenv("OMNIVOICE_MODEL", raising=False)
+            if model:
+                patch.setenv("OMNIVOICE_MODEL", str(self.checkpoint))
+            try:
+                code = main([str(argument) for argument in arguments])
+            except SystemExit as stop:  # argparse's
+                code = stop.code
+        return Result(code, out.getvalue(), err.getvalue())
+
+    def process(self, *arguments, stdin=None):
+        """In a process without PATH, under a terminal encoding that lacks most letters."""
+        environment = {"PATH": "", "PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "cp1252",
+                       "OMNIVOICE_MODEL": str(self.checkpoint)}  # fmt: skip
+        command = [sys.executable, "-m", "omnivoice", *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=environment, input=stdin, capture_output=True,
+                              text=True, timeout=120, encoding="cp1252")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(root, checkpoint, tmp_path_factory):
+    return Run(root, checkpoint, tmp_path_factory.mktemp("cli"))
+
+
+@pytest.fixture(scope="module")
+def recording(root):
+    return root / "tests" / "assets" / "wav" / "reference.wav"
+
+
+def seconds_of(path):
+    with wave.open(str(path)) as file:
+        assert (file.getframerate(), file.getnchannels()) == (24000, 1)
+        samples = torch.frombuffer(bytearray(file.readframes(file.getnframes())), dtype=torch.int16)
+    assert int(samples.abs().max()) > 1000
+    return samples.numel() / 24000
+
+
+def test_a_process_speaks_and_says_seed_and_length(run):
+    result = run.process("speak", "Hello there.", "--steps", 3, "-o", "hello.wav", "--seed", 7)
+    assert result.returncode == 0, result.stderr
+    assert "seed 7" in result.stdout
+    assert f"{seconds_of(run.folder / 'hello.wav'):.2f} s of speech" in result.stdout
+
+
+def test_a_process_refuses_in_one_line_on_any_terminal(run):
+    result = run.process("speak", "Hi", "--design", "warm \u8001")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_the_printed_seed_reproduces_the_file(run):
+    first = run("speak", "Hello.", "--steps", 2, "-o", "a.wav")
+    seed = first.stdout.split("seed ")[1].strip()
+    run("speak", "Hello.", "--steps", 2, "-o", "b.wav", "--seed", seed)
+    assert (run.folder / "a.wav").read_bytes() == (run.folder / "b.wav").read_bytes()
+
+
+def test_text_from_standard_input_in_any_script(run):
+    result = run("speak", "-", "--steps", 2, "-o", "piped.wav", stdin="Gr\u00fc\u00dfe, \u4f60\u597d!\n")
+    assert result.returncode == 0, result.stderr
+    assert seconds_of(run.folder / "piped.wav") > 0.5
+
+
+def test_clone_from_recording_and_from_saved_voice_agree(run, recording):
+    options = ("--steps", 2, "--seed", 3)
+    assert (
+        run("speak", "Cloned.", "--voice", recording, "--transcript", WORDS, "-o", "c1.wav", *options).returncode == 0
+    )
+    saved = run("voice", "save", recording, "--transcript", WORDS, "-o", "v.safetensors")
+    assert saved.returncode == 0, saved.stderr
+    assert run("speak", "Cloned.", "--voice", "v.safetensors", "-o", "c2.wav", *options).returncode == 0
+    assert (run.folder / "c1.wav").read_bytes() == (run.folder / "c2.wav").read_bytes()
+    assert WORDS in run("voice", "show", "v.safetensors").stdout
+
+
+def test_import_of_upstreams_prompt(run):
+    codes = torch.randint(0, 1024, (8, 30))
+    torch.save({"format_version": 1, "ref_audio_tokens": codes, "ref_text": "Hi.", "ref_rms": 0.05},
+               run.folder / "prompt.pt")  # fmt: skip
+    result = run("voice", "import", "prompt.pt")
+    assert result.returncode == 0, result.stderr
+    voice = VoicePrompt.load(run.folder / "prompt.safetensors")
+    assert torch.equal(voice.codes, codes)
+    assert (voice.text, voice.rms) == ("Hi.", 0.05)
+    again = run("voice", "import", "prompt.pt")
+    assert again.returncode == 1
+    assert "exists" in again.stderr
+    assert run("voice", "import", "prompt.pt", "--overwrite").returncode == 0
+
+
+def test_exact_length(run):
+    result = run("speak", "Two seconds.", "--duration", 2, "--exact-length", "--steps", 2, "-o", "two.wav")
+    assert result.returncode == 0, result.stderr
+    assert seconds_of(run.folder / "two.wav") == 2.0
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["speak", "____"], "nothing to speak"),
+    (["speak", "Hi", "--guidance", "25"], "guidance must be 0-10, got 25"),
+    (["speak", "Hi", "--design", "male, female"], "male"),
+    (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
+    (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),
+    (["speak", "Hi", "-o", "nowhere/x.wav"], "folder of nowhere"),
+    (["speak", "Hi", "--device", "cuda:9"], "--device cpu"),
+    (["speak", "Hi", "--exact-length"], "exact_length needs a duration"),
+    (["voice", "import", "missing.pt"], "missing.pt"),
+    (["languages", "klingonese"], "klingonese"),
+])  # fmt: skip
+def test_refusals_name_the_reason_and_exit_1(run, arguments, message):
+    result = run(*arguments)
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["sing"], ["speak"], ["speak", "Hi", "--steps", "many"]])
+def test_wrong_usage_exits_2(run, arguments):
+    assert run(*arguments).returncode == 2
+
+
+def test_without_a_model_it_says_where_it_looked(run):
+    result = run("speak", "Hello.", model=False)
+    assert result.returncode == 1
+    for part in ("--model", "OMNIVOICE_MODEL", "omnivoice", "python -m omnivoice download", "CC-BY-NC"):
+        assert part in result.stderr
+
+
+def test_a_model_in_the_current_folder_is_found(run, checkpoint):
+    target = run.folder / "models" / "omnivoice" / "Tiny"
+    target.parent.mkdir(parents=True)
+    target.symlink_to(checkpoint, target_is_directory=True)
+    try:
+        result = run("info", model=False)
+        assert result.returncode == 0, result.stderr
+        assert "Tiny" in result.stdout
+        assert "3 layers" in result.stdout
+    finally:
+        target.unlink()
+
+
+def test_languages(run):
+    lines = run("languages").stdout.splitlines()
+    assert len(lines) == 646
+    found = run("languages", "japan").stdout.split("\t")
+    assert found[0] == "ja"
+
+
+def test_unknown_language_warns_on_stderr_and_speaks(run):
+    result = run("speak", "Hello.", "--language", "Englsh", "--steps", 1, "-o", "w.wav")
+    assert result.returncode == 0
+    assert "warning" in result.stderr
+    assert "English" in result.stderr
