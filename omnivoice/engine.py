@@ -18,8 +18,9 @@ from .audio.reference import prepare_reference
 from .codec import Codec
 from .config import CodecConfig
 from .errors import InputError, NumericError, TextError
+from .generate.chunks import SAMPLE_RATE
 from .generate.estimate import estimate_encoding, estimate_generation
-from .generate.plan import SAMPLE_RATE, make_plan
+from .generate.plan import make_plan
 from .generate.run import Runner
 from .intake.limits import MAX_VOICE_TEXT_CHARS
 from .intake.text_in import clean_text
@@ -151,6 +152,7 @@ class Engine:
             [self._decode(chunk) for chunk in codes], sample_rate=SAMPLE_RATE,
             reference_rms=None if request.voice is None else request.voice.rms, post_process=request.post_process,
             pad_seconds=request.pad_seconds, fade_seconds=request.fade_seconds, target_samples=plan.target_samples,
+            pauses=[*(chunk.pause_samples for chunk in plan.chunks), plan.tail_samples],
         )  # fmt: skip
         waveform = Waveform(samples, SAMPLE_RATE)
         texts = tuple(chunk.text for chunk in plan.chunks)

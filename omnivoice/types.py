@@ -115,12 +115,14 @@ class GenerationRequest:
 class Chunk:
     """One piece of text to generate in one go: `frames` audio frames, speaking `text`.
 
-    follows_first: conditioned on what chunk 0 sounded like (long text without a reference).
+    follows_first: conditioned on what chunk 0 sounded like (several chunks without a reference).
+    pause_samples: zeros that the text asks for before it; 0 = an ordinary join.
     """
 
     text: str
     frames: int
     follows_first: bool = False
+    pause_samples: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ class GenerationPlan:
     """A checked request, ready to run: no tensors, no weights needed to make it.
 
     language and instruct are the strings that the prompt receives, or None. seed is final. chunked: the text
-    was estimated above the threshold (it may still be one chunk). target_samples: exact output length, or None.
+    was estimated above the threshold or holds pauses (it may still be one chunk). tail_samples: zeros that the text
+    asks for at its end. target_samples: exact output length, or None.
     """
 
     request: GenerationRequest
@@ -137,6 +140,7 @@ class GenerationPlan:
     instruct: str | None
     seed: int
     chunked: bool = False
+    tail_samples: int = 0
     target_samples: int | None = None
     warnings: tuple[str, ...] = ()
 

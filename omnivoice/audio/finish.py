@@ -28,33 +28,68 @@ def finish_speech(
     post_process: bool,
     pad_seconds: float,
     fade_seconds: float,
+    pauses: Sequence[int] = (),
     target_samples: int | None = None,
 ) -> Tensor:
     """Decoded chunks [1, N_i] float32 on the CPU -> speech [1, N] float32, at least one sample.
 
     reference_rms: level of the reference (`loudness.match_level`), None without one. post_process: trim silences.
     pad_seconds, fade_seconds: silence added at, and fade applied to, each end.
-    target_samples: N, exactly; pads count. What is too short gets silence at its end. What is too long first loses
-    its pads, then silence (`drop_silence`); only if the sound alone is longer than the target is its end cut, and
-    faded.
+    pauses: zeros before each chunk, and after the last one: len(chunks) + 1 numbers, or none at all. Where one is not
+    0, the chunks before and after are finished apart and exactly that many zeros stand between; else they are joined.
+    target_samples: N, exactly; pads and pauses count. What is too short gets silence at its end. What is too long
+    first loses its pads, then silence (`drop_silence`); only if the sound alone is longer than the target is its end
+    cut, and faded.
     Raises NumericError if a chunk holds NaN or Inf, or if there is nothing to hear (no peak above 1e-6).
     """
     if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
         raise NumericError("the speech holds NaN or Inf: check the model's files, and try float32")
-    speech = join_chunks(chunks, sample_rate)
-    if speech.shape[1] == 0 or float(speech.abs().max()) <= SILENT_PEAK:
+    silences = list(pauses) or [0] * (len(chunks) + 1)
+    parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
+    if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
         raise NumericError("the model produced digital silence: try another seed, and float32")
     if post_process:
-        speech = remove_silence(speech, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100, on_grid=False)
+        cut = {"mid_ms": 500, "lead_ms": 100, "trail_ms": 100}
+        parts = [remove_silence(part, sample_rate, **cut, on_grid=False) for part in parts]
     before = after = int(pad_seconds * sample_rate)
     if target_samples is not None:
-        speech = drop_silence(speech, sample_rate, speech.shape[1] - target_samples)[:, :target_samples]
-        spare = target_samples - speech.shape[1]
+        parts = _shortened(parts, sample_rate, target_samples - sum(silences))
+        spare = max(0, target_samples - sum(silences) - sum(part.shape[1] for part in parts))
         before = min(before, spare // 2)
         after = spare - before
-    speech = match_level(speech, reference_rms)
     count = int(fade_seconds * sample_rate)
-    return torch.nn.functional.pad(fade(speech, fade_in=count, fade_out=count), (before, after))
+    levelled = match_level(torch.cat(parts, dim=1), reference_rms).split([part.shape[1] for part in parts], dim=1)
+    inner = [silence for silence in silences[1:-1] if silence]
+    speech = [torch.nn.functional.pad(fade(levelled[0], fade_in=count, fade_out=count), (before + silences[0], 0))]
+    for silence, part in zip(inner, levelled[1:]):
+        speech.append(torch.nn.functional.pad(fade(part, fade_in=count, fade_out=count), (silence, 0)))
+    return torch.nn.functional.pad(torch.cat(speech, dim=1), (0, silences[-1] + after))[:, :target_samples]
+
+
+def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[list[Tensor]]:
+    """The chunks in groups: a new one begins where a pause stands before a chunk."""
+    groups: list[list[Tensor]] = [[]]
+    for chunk, silence in zip(chunks, silences):
+        if silence and groups[-1]:
+            groups.append([])
+        groups[-1].append(chunk)
+    return groups
+
+
+def _shortened(parts: Sequence[Tensor], sample_rate: int, wanted: int) -> list[Tensor]:
+    """Parts with at most `wanted` samples in all: silence is dropped from each in proportion, then the end is cut."""
+    lengths = [part.shape[1] for part in parts]
+    excess = sum(lengths) - wanted
+    if excess <= 0:
+        return list(parts)
+    kept: list[Tensor] = []
+    for part, length in zip(parts, lengths):
+        kept.append(drop_silence(part, sample_rate, -(-excess * length // sum(lengths))))
+    surplus = sum(part.shape[1] for part in kept) - max(wanted, 1)
+    for i in reversed(range(len(kept))):
+        cut = min(max(surplus, 0), kept[i].shape[1] - 1)
+        kept[i], surplus = kept[i][:, : kept[i].shape[1] - cut], surplus - cut
+    return kept
 
 
 def drop_silence(samples: Tensor, sample_rate: int, excess: int) -> Tensor:

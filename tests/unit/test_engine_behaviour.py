@@ -339,6 +339,110 @@ def test_transcript_is_cleaned_and_ended(engine):
         engine.encode_voice(tone(3.0), "x" * 2001)
 
 
+def zero_runs(samples, least):
+    """Lengths of the stretches of exact zeros of at least `least` samples, the file's ends left out."""
+    edges = torch.nonzero(samples[0] != 0)[:, 0]
+    gaps = edges[1:] - edges[:-1] - 1
+    return gaps[gaps >= least].tolist()
+
+
+@pytest.mark.parametrize("mode", ["auto", "voice"])
+@pytest.mark.parametrize("post_process", [True, False])
+def test_a_pause_in_the_text_is_exactly_that_many_zeros(engine, voice, mode, post_process):
+    reference = voice if mode == "voice" else None
+    speech = say(engine, request("a [pause 0.5s] b", voice=reference, post_process=post_process))[0]
+    assert speech.chunks == ("a", "b")
+    runs = zero_runs(speech.waveform.samples, 1000)
+    assert len(runs) == 1
+    assert 12_000 <= runs[0] <= 12_003  # a fade begins and ends with a zero of its own
+
+
+def test_pauses_at_both_ends_and_a_long_one(engine):
+    speech = say(engine, request("[pause 1s] one two [pause 2s] three [pause 700ms]", pad_seconds=0.0))[0]
+    samples = speech.waveform.samples[0]
+    assert speech.chunks == ("one two", "three")
+    assert not samples[:24_000].any() and samples[24_000:24_100].any()
+    assert not samples[-16_800:].any() and samples[-16_900:-16_800].any()
+    assert 48_000 <= zero_runs(speech.waveform.samples, 1000)[0] <= 48_003
+
+
+def test_a_pause_before_everything(engine):
+    plain, late = (
+        say(engine, request(text, pad_seconds=0.0))[0].waveform.samples for text in ("One.", "[pause 1s]One.")
+    )
+    assert torch.equal(late, torch.nn.functional.pad(plain, (24_000, 0)))
+
+
+def test_pauses_count_in_an_exact_length(engine):
+    text = "one two three [pause 1.5s] four five six [pause 1s]"
+    speech = say(engine, request(text, duration=6.0, exact_length=True))[0]
+    assert speech.waveform.samples.shape[1] == 144_000
+    assert sum(c.shape[1] for c in speech.codes) == (144_000 - 60_000 - 4_800) // 960
+    assert any(36_000 <= run <= 36_003 for run in zero_runs(speech.waveform.samples, 1000))
+
+
+def test_pauses_do_not_break_batches_or_long_text(engine, voice):
+    texts = ["Hello. [pause 1s] Bye.", LONG[:150] + " [pause 300ms] " + LONG[:150]]
+    requests = [request(t, seed=i, voice=v, chunk_seconds=4, chunk_threshold_seconds=5)
+                for i, (t, v) in enumerate((t, v) for t in texts for v in (None, voice))]  # fmt: skip
+    for item, speech in zip(requests, say(engine, *requests)):
+        alone = say(engine, item)[0]
+        assert torch.equal(alone.waveform.samples, speech.waveform.samples)
+        assert "".join(speech.chunks).replace(" ", "") in item.text.replace("[pause 1s]", "").replace(
+            "[pause 300ms]", "").replace(" ", "")  # fmt: skip
+
+
+def test_a_pause_without_words_is_nothing_to_speak(engine):
+    with pytest.raises(TextError, match="nothing to speak"):
+        say(engine, request("[pause 1s]"))
+
+
+def test_batch_equals_single_with_greedy_positions_for_30_and_9_frames(engine):
+    """upstream.md §5 case 7."""
+    pair = [request("Long one.", duration=1.2, sampling=GREEDY), request("Short.", duration=0.36, sampling=GREEDY)]
+    together = say(engine, *pair)
+    assert [speech.codes[0].shape[1] for speech in together] == [30, 9]
+    for item, speech in zip(pair, together):
+        assert torch.equal(say(engine, item)[0].codes[0], speech.codes[0])
+
+
+def test_tokens_equal_with_attention_written_out(engine, voice, monkeypatch):
+    """upstream.md §5 case 8: another attention backend, guidance on, the same tokens."""
+    from omnivoice.lm import body
+
+    expected = say(engine, request(voice=voice), request("Second, longer than that one."))
+
+    def written_out(q, k, v):
+        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        return torch.einsum("hqk,khd->qhd", scores.softmax(dim=-1), v).flatten(1)
+
+    monkeypatch.setattr(body, "_attend", written_out)
+    got = say(engine, request(voice=voice), request("Second, longer than that one."))
+    assert all(torch.equal(a.codes[0], b.codes[0]) for a, b in zip(expected, got))
+
+
+def test_loud_and_quiet_reference_differ_only_by_gain(engine, root):
+    """upstream.md §5 case 13."""
+    recording = read_audio(root / "tests" / "assets" / "wav" / "reference.wav")
+    quiet, quieter = (
+        engine.encode_voice(Waveform(recording.samples * level, recording.sample_rate), TRANSCRIPT)
+        for level in (0.5, 0.25)
+    )
+    assert quiet.rms == pytest.approx(2 * quieter.rms, rel=1e-4)
+    assert float((quiet.codes == quieter.codes).float().mean()) > 0.98
+    a, b = (
+        say(engine, request(voice=dataclasses.replace(quiet, rms=v.rms)))[0].waveform.samples for v in (quiet, quieter)
+    )
+    torch.testing.assert_close(a, 2 * b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 1.2345, 3.0])
+def test_codes_have_a_frame_for_every_960_samples(engine, seconds):
+    """upstream.md §5 case 11: T = floor(samples / 960) of what trimming leaves; this sweep holds no silence."""
+    prompt = engine.encode_voice(tone(seconds), "Some words.")
+    assert prompt.codes.shape == (8, int(seconds * 24000) // 960)
+
+
 def test_inputs_are_not_changed(engine, voice):
     before = voice.codes.clone()
     wave = tone(1.5)
