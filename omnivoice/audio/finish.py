@@ -57,13 +57,12 @@ def finish_speech(
         spare = max(0, target_samples - sum(silences) - sum(part.shape[1] for part in parts))
         before = min(before, spare // 2)
         after = spare - before
-    count = int(fade_seconds * sample_rate)
     levelled = match_level(torch.cat(parts, dim=1), reference_rms).split([part.shape[1] for part in parts], dim=1)
-    inner = [silence for silence in silences[1:-1] if silence]
-    speech = [torch.nn.functional.pad(fade(levelled[0], fade_in=count, fade_out=count), (before + silences[0], 0))]
-    for silence, part in zip(inner, levelled[1:]):
-        speech.append(torch.nn.functional.pad(fade(part, fade_in=count, fade_out=count), (silence, 0)))
-    return torch.nn.functional.pad(torch.cat(speech, dim=1), (0, silences[-1] + after))[:, :target_samples]
+    count = int(fade_seconds * sample_rate)
+    faded = [fade(part, fade_in=count, fade_out=count) for part in levelled]
+    starts = [before + silences[0], *(silence for silence in silences[1:-1] if silence)]
+    spaced = [torch.nn.functional.pad(part, (start, 0)) for start, part in zip(starts, faded)]
+    return torch.nn.functional.pad(torch.cat(spaced, dim=1), (0, silences[-1] + after))[:, :target_samples]
 
 
 def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[list[Tensor]]:
