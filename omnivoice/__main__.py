@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from .commands import download, info, speak, voices
 from .errors import OmniVoiceError
+from .intake.streams import abandon_output
 
 REFUSED, INTERRUPTED = 1, 130
 
@@ -31,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not stop the work
     try:
         options.run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
+    except BrokenPipeError:
+        abandon_output()
     except OmniVoiceError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from .errors import CheckpointError
 
+MAX_LAYERS = 1_000  # also of what a list describes; more would only keep the machine busy
+
 Json = dict[str, object]
 T = TypeVar("T")
 
@@ -143,6 +145,8 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
         audio_vocab_size=_whole(raw, where, "audio_vocab_size", 1025),
         audio_mask_id=_whole(raw, where, "audio_mask_id", 1024), pad_token_id=_optional_id(llm.get("pad_token_id")),
     )  # fmt: skip
+    if config.layers > MAX_LAYERS:
+        raise CheckpointError(f"{place}: num_hidden_layers must be at most {MAX_LAYERS}, got {config.layers}")
     if config.audio_mask_id >= config.audio_vocab_size or config.heads % config.kv_heads or config.head_dim % 2:
         raise CheckpointError(f"{where}: audio_mask_id, head counts or head_dim contradict each other")
     return config
@@ -174,13 +178,15 @@ def _check_codec(config: CodecConfig, where: str) -> None:
             f"{config.hop_length}; this is not the HiggsAudio v2 codec that OmniVoice uses"
         )
     sound = {
-        "target_bandwidths": config.target_bandwidths and config.codebooks >= 1,
+        "codebook_size": config.codebook_size >= 2,
+        "target_bandwidths": config.codebook_size >= 2 and config.target_bandwidths and config.codebooks >= 1,
         "upsampling_ratios": math.prod(acoustic.upsampling_ratios) == config.hop_length,
         "decoder_hidden_size": acoustic.decoder_hidden_size >= 2 ** len(acoustic.upsampling_ratios),
         "channel_ratios": len(config.strides) == len(config.channel_ratios) and config.channel_ratios[-1:] == (1,),
         "semantic_sample_rate": config.semantic_downsample >= 1,
         "unit_kernel_size": config.unit_kernel_size % 2 == 1,
         "conv_kernel": len(semantic.conv_dim) == len(semantic.conv_kernel) == len(semantic.conv_stride) > 0,
+        "num_hidden_layers": semantic.num_hidden_layers <= MAX_LAYERS,
         "num_attention_heads": semantic.hidden_size % semantic.num_attention_heads == 0,
         "num_conv_pos_embedding_groups": semantic.hidden_size % semantic.num_conv_pos_embedding_groups == 0,
     }
@@ -244,6 +250,8 @@ def _section(raw: Json, where: str, key: str) -> Json:
 def _list(value: object, where: str, key: str) -> list[object]:
     if not isinstance(value, list):
         raise CheckpointError(f"{where}: {key} must be a list, got {value!r}")
+    if len(value) > MAX_LAYERS:
+        raise CheckpointError(f"{where}: {key} must have at most {MAX_LAYERS} entries, got {len(value)}")
     return value
 
 

@@ -17,12 +17,12 @@ from .audio.finish import finish_speech
 from .audio.reference import prepare_reference
 from .codec import Codec
 from .config import CodecConfig
-from .errors import InputError, NumericError, TextError
+from .errors import AudioError, InputError, NumericError, TextError
 from .generate.chunks import SAMPLE_RATE
 from .generate.estimate import estimate_encoding, estimate_generation
 from .generate.plan import make_plan
 from .generate.run import Runner
-from .intake.limits import MAX_VOICE_TEXT_CHARS
+from .intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from .intake.text_in import clean_text
 from .lm import OmniVoiceLM
 from .ops import TORCH_OPS, Ops
@@ -33,6 +33,7 @@ from .text.tokenizer import TextTokenizer
 from .types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
 from .weights import load_codec, load_lm, locate_checkpoint
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0  # duration weight per second that a transcript can have
 
 
@@ -59,8 +60,10 @@ class Engine:
 
         codec_folder: where the codec is, if not in `folder`/audio_tokenizer. ops: layer library.
         compute_device: where inputs go, if the host moves weights there itself; default `device`.
-        Raises CheckpointError or FileError, which name what is missing or wrong.
+        Raises CheckpointError or FileError, which name what is missing or wrong, InputError for another dtype.
         """
+        if dtype is not None and dtype not in DTYPES:
+            raise InputError(f"dtype must be torch.float32, bfloat16, float16 or float64, got {dtype}")
         where = torch.device(device)
         target = where if compute_device is None else torch.device(compute_device)
         files = locate_checkpoint(folder, codec_folder)
@@ -72,20 +75,20 @@ class Engine:
         # MPS has no convolution of more than 65,536 output samples: the codec stays on the CPU there.
         codec_place, codec_target = (torch.device("cpu") if d.type == "mps" else d for d in (where, target))
         codec = load_codec(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
-        if files.codec_config.codebooks != files.lm_config.codebooks:
-            raise InputError(
-                f"the codec has {files.codec_config.codebooks} codebooks and the model {files.lm_config.codebooks}: "
-                "they belong to different models"
-            )
         return cls(lm, codec, files.codec_config, tokenizer, target, codec_target)
 
-    @torch.inference_mode()
+    @torch.no_grad()  # not inference_mode: its tensors could be neither changed nor trained on by the caller
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
         """Prepare and encode a reference recording [C, N] of any rate; `text` is what it says.
 
         Raises AudioError for a recording that cannot be a reference. What was odd about it, and a transcript
         that is missing or cannot be right, is told in the prompt's `warnings`.
         """
+        if not isinstance(waveform, Waveform):
+            raise AudioError(f"the reference must be a Waveform, got {shown(waveform)}: Waveform(samples, sample_rate)")
+        channels, length = waveform.samples.shape
+        if channels > length > 0:
+            raise AudioError(f"samples must be [channels, samples], got [{channels}, {length}]: transpose them")
         text = _transcript(text)
         prepared = prepare_reference(waveform, has_text=bool(text))
         warnings = list(prepared.warnings)
@@ -108,13 +111,15 @@ class Engine:
         return self.generate_plans(self.plan(requests), on_step=on_step, generator=generator)
 
     def plan(self, requests: Sequence[GenerationRequest]) -> list[GenerationPlan]:
-        """Check the requests and decide chunks and lengths, without running anything."""
+        """Check the requests and decide chunks and lengths, without running anything. Raises InputError."""
+        if isinstance(requests, GenerationRequest):
+            raise InputError("generate takes a list of requests, got one GenerationRequest: put it in [ ]")
         plans = [make_plan(request) for request in requests]
         for plan in plans:
             self._check_voice(plan.request.voice)
         return plans
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def generate_plans(
         self,
         plans: Sequence[GenerationPlan],
@@ -123,6 +128,10 @@ class Engine:
         generator: torch.Generator | None = None,
     ) -> list[Speech]:
         """Run plans made by `plan`; otherwise as `generate`."""
+        if generator is not None and not (isinstance(generator, torch.Generator) and generator.device.type == "cpu"):
+            raise InputError(
+                f"generator must be a torch.Generator on the CPU, got {shown(generator)}; for a seed, use seed"
+            )
         codes = Runner(self.lm, self.tokenizer, self._lm_device).run(plans, generator, on_step)
         return [self._finish(plan, chunks) for plan, chunks in zip(plans, codes)]
 
@@ -139,6 +148,11 @@ class Engine:
     def _check_voice(self, voice: VoicePrompt | None) -> None:
         if voice is None:
             return
+        if voice.frames > MAX_VOICE_FRAMES:
+            raise InputError(
+                f"a voice must be at most {MAX_VOICE_FRAMES} frames long, got {voice.frames}: encode 3-10 s of speech"
+            )
+        check_text_length(voice.text, name="voice text", limit=MAX_VOICE_TEXT_CHARS)
         codebooks, size = self.lm.config.codebooks, self.codec_config.codebook_size
         if voice.codes.shape[0] != codebooks or int(voice.codes.max()) >= size:
             raise InputError(

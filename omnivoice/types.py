@@ -7,6 +7,7 @@ checked here but by `intake.limits`, one table for engine, nodes and command lin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Protocol
 
 import torch
@@ -38,8 +39,8 @@ class OnStep(Protocol):
 class Waveform:
     """Sound: samples [C, N] float32 on the CPU, about -1..1, and its sample rate in Hz.
 
-    [N] is taken as one channel; other float and integer-valued dtypes are converted without scaling.
-    Raises AudioError for anything else. N may be 0 and samples may be NaN: what to do then is the user's.
+    [N] is taken as one channel; other float dtypes are converted. Raises AudioError for anything else, integer
+    samples too: their scale is not known. N may be 0 and samples may be NaN: what to do then is the user's.
     """
 
     samples: Tensor
@@ -52,8 +53,10 @@ class Waveform:
             raise AudioError(f"samples must be a float tensor [C, N] or [N], got {got}")
         if samples.ndim == 2 and samples.shape[0] == 0:
             raise AudioError("samples must have at least one channel, got [0, N]")
-        if isinstance(self.sample_rate, bool) or not isinstance(self.sample_rate, int) or self.sample_rate < 1:
-            raise AudioError(f"sample_rate must be a whole number of Hz >= 1, got {self.sample_rate!r}")
+        rate = self.sample_rate
+        if isinstance(rate, bool) or not isinstance(rate, Integral) or rate < 1:  # numpy's integers will do
+            raise AudioError(f"sample_rate must be a whole number of Hz >= 1, got {rate!r}")
+        object.__setattr__(self, "sample_rate", int(rate))
         flat = samples.detach().to(device="cpu", dtype=torch.float32)
         object.__setattr__(self, "samples", flat[None] if flat.ndim == 1 else flat)
 

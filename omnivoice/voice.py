@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from os import PathLike
 
 import torch
@@ -46,8 +47,10 @@ class VoicePrompt:
             raise InputError(f"voice codes must be >= 0, got {int(codes.min())}")
         if not isinstance(self.text, str):
             raise InputError(f"voice text must be a string, got {type(self.text).__name__}")
-        if not isinstance(self.rms, (int, float)) or not math.isfinite(self.rms) or self.rms < 0:
-            raise InputError(f"voice rms must be a finite number >= 0, got {self.rms!r}")
+        rms = self.rms
+        if isinstance(rms, bool) or not isinstance(rms, Real) or not math.isfinite(rms) or rms < 0:
+            raise InputError(f"voice rms must be a finite number >= 0, got {rms!r}")
+        object.__setattr__(self, "rms", float(rms))
         object.__setattr__(self, "codes", codes.detach().to(device="cpu", dtype=torch.int64))
 
     @property
@@ -74,7 +77,15 @@ class VoiceDesign:
     """A voice described by attributes of the closed vocabulary, in the order the user gave them.
 
     attributes: canonical lower-case words, English or Chinese, e.g. ("female", "british accent"). Made and
-    checked by `text.design.parse_design`; `text.design.render_design` turns it into the model's string.
+    checked by `text.design.parse_design`; `text.design.render_design` turns it into the model's string. Raises
+    InputError for what is no tuple or list.
     """
 
     attributes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attributes, (tuple, list)):
+            raise InputError(
+                f'VoiceDesign takes words as ("female", "high pitch"), got {type(self.attributes).__name__}'
+            )
+        object.__setattr__(self, "attributes", tuple(self.attributes))

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from ..errors import NumericError
 from .joins import fade, join_chunks
-from .loudness import SILENT_PEAK, match_level, raise_to_speech, rms
+from .loudness import SILENT_PEAK, UNVOICED_PEAK, match_level, raise_to_speech, rms
 from .silence import Clip, remove_silence, silent_runs, to_grid
 
+MAX_HALFWAY_GAIN = 2  # up to this gain half a 16-bit step stays below one (`silence.halfway_clip`)
 KEPT_STEPS = 5  # 50 ms: what stays of a pause as long as there are others to shorten
 
 
@@ -48,21 +49,30 @@ def finish_speech(
     parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
     if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
         raise NumericError("the model produced digital silence: try another seed, and float32")
+    whole = parts
     if post_process:
-        cut = {"mid_ms": 500, "lead_ms": 100, "trail_ms": 100}
-        parts = [remove_silence(part, sample_rate, **cut, on_grid=False) for part in parts]
+        parts = _trimmed(whole, sample_rate, on_grid=True)
+    peak = float(torch.cat(parts, dim=1).abs().max())
+    if post_process and reference_rms is None and UNVOICED_PEAK / MAX_HALFWAY_GAIN <= peak < UNVOICED_PEAK:
+        parts = _trimmed(whole, sample_rate, on_grid=False)
     before = after = int(pad_seconds * sample_rate)
     if target_samples is not None:
         parts = _shortened(parts, sample_rate, target_samples - sum(silences))
         spare = max(0, target_samples - sum(silences) - sum(part.shape[1] for part in parts))
         before = min(before, spare // 2)
         after = spare - before
-    levelled = match_level(torch.cat(parts, dim=1), reference_rms).split([part.shape[1] for part in parts], dim=1)
+    lengths = [part.shape[1] for part in parts]
+    levelled = match_level(torch.cat(parts, dim=1), reference_rms, peak=peak).split(lengths, dim=1)
     count = int(fade_seconds * sample_rate)
     faded = [fade(part, fade_in=count, fade_out=count) for part in levelled]
     starts = [before + silences[0], *(silence for silence in silences[1:-1] if silence)]
     spaced = [torch.nn.functional.pad(part, (start, 0)) for start, part in zip(starts, faded)]
     return torch.nn.functional.pad(torch.cat(spaced, dim=1), (0, silences[-1] + after))[:, :target_samples]
+
+
+def _trimmed(parts: Sequence[Tensor], sample_rate: int, *, on_grid: bool) -> list[Tensor]:
+    """Silences shortened as upstream does to an output (models/omnivoice.py:890)."""
+    return [remove_silence(part, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100, on_grid=on_grid) for part in parts]
 
 
 def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[list[Tensor]]:

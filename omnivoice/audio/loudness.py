@@ -48,15 +48,16 @@ def raise_to_speech(samples: Tensor, level: float) -> Tensor:
     return samples * SPEECH_RMS / level if 0 < level < SPEECH_RMS else samples
 
 
-def match_level(samples: Tensor, reference_rms: float | None) -> Tensor:
+def match_level(samples: Tensor, reference_rms: float | None, *, peak: float | None = None) -> Tensor:
     """[1, N] float32 -> the same at the output's level (models/omnivoice.py:898).
 
     With a reference: as quiet as it was, if it was below RMS 0.1, but no quieter than for RMS 0.005: the gain is
     within 0.05-1. Upstream has no such floor, and follows a very quiet or silent reference into silence.
-    Without one (None): peak 0.5. A peak never rises above 1 by this.
+    Without one (None): peak 0.5, by the gain that brings `peak` there, if given. A peak never rises above 1 by this.
     """
     if reference_rms is not None:
         level = max(reference_rms, RMS_FLOOR)
         return samples * level / SPEECH_RMS if level < SPEECH_RMS else samples
-    peak = float(samples.abs().max()) if samples.numel() else 0.0
+    if peak is None:
+        peak = float(samples.abs().max()) if samples.numel() else 0.0
     return samples / peak * UNVOICED_PEAK if peak > SILENT_PEAK else samples

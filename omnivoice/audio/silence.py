@@ -2,9 +2,8 @@
 
 Upstream goes through pydub and so decides, and cuts, on a 16-bit grid in whole milliseconds. Both are kept, with
 pydub's roundings: a reference's codes equal upstream's only if every cut falls on the same sample and the samples lie
-on the same grid; an output is cut on the same samples, and keeps its floats (`centred_clip`). What is unusual: a
-window's loudness comes from one running sum of squares, in integers, so no window is sliced and nothing is rounded;
-pydub's floor(sqrt(mean)) <= limit is the same as sum < ceil(limit)^2 * count.
+on the same grid. What is unusual: a window's loudness comes from one running sum of squares, in integers, so no window
+is sliced and nothing is rounded; pydub's floor(sqrt(mean)) <= limit is the same as sum < ceil(limit)^2 * count.
 
 Where upstream leaves nothing (no window of the recording reaches the threshold), the threshold becomes relative to
 the recording's own level, and the samples keep their float values. This file changes no levels, and joins nothing.
@@ -89,16 +88,16 @@ def grid_clip(samples: Tensor, sample_rate: int) -> Clip:
     return Clip(grid.to(torch.float32) / FULL_SCALE, grid, sample_rate)
 
 
-def centred_clip(samples: Tensor, sample_rate: int) -> Clip:
-    """[1, N] -> a clip whose samples keep their float values, drawn half a 16-bit step towards zero.
+def halfway_clip(samples: Tensor, sample_rate: int) -> Clip:
+    """[1, N] -> a clip whose samples lie half a 16-bit step from upstream's, however the model's sums were rounded.
 
-    Upstream truncates towards zero, so its sample lies up to a whole step nearer zero than the float; this one lies
-    within half a step of upstream's whatever the rounding of the model was. (A sample a hair under a step would else
-    be a whole step off, and the output's gain, above 1 without a reference, enlarges that.)
+    Upstream truncates, so a rounding of under half a step (another number of threads is enough) moves its sample by
+    none or by one step; this one lies between the two. Worth it where a gain above 1 follows: that would enlarge a
+    whole step, and half of one stays within a step up to a gain of 2.
     """
-    grid = to_grid(samples[0])
-    limited = samples[0].clamp(-1.0, (FULL_SCALE - 1) / FULL_SCALE)
-    return Clip(torch.nn.functional.softshrink(limited, 0.5 / FULL_SCALE), grid, sample_rate)
+    half = 0.5 / FULL_SCALE
+    steps = to_grid(samples[0] - half) + to_grid(samples[0] + half)
+    return Clip(steps.to(torch.float32) / (2 * FULL_SCALE), to_grid(samples[0]), sample_rate)
 
 
 def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
@@ -181,14 +180,13 @@ def remove_silence(
 ) -> Tensor:
     """samples [1, N] float32 -> [1, M] float32: pauses cut to mid_ms, the start's to lead_ms, the end's to trail_ms.
 
-    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does: a reference with equal
-    codes needs it. on_grid=False keeps float values within half a step of it (`centred_clip`). mid_ms 0 leaves inner
-    pauses alone. Finite samples only.
+    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does; on_grid=False: half a step
+    beside it (`halfway_clip`). mid_ms 0 leaves inner pauses alone. Finite samples only.
     Where nothing audible would be left (upstream's result is empty), the clip is measured as if raised to RMS 0.1,
     which puts the default threshold 30 dB below its own level, and its own float samples are cut. Where that leaves
     nothing either, nothing is trimmed: the result is empty only if N is 0. Source: upstream utils/audio.py:150.
     """
-    clip = grid_clip(samples, sample_rate) if on_grid else centred_clip(samples, sample_rate)
+    clip = grid_clip(samples, sample_rate) if on_grid else halfway_clip(samples, sample_rate)
     result = _trimmed(clip, mid_ms, lead_ms, trail_ms, threshold_db)
     if result is None:
         rms = float(samples.to(torch.float64).square().mean().sqrt()) if samples.numel() else 0.0

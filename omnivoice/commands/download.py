@@ -65,9 +65,11 @@ def fetch(manifest: Manifest, entry: Entry, target: Path) -> None:
     if is_right(path, entry):
         print(f"  {entry['path']}: already here")
         return
-    # Imported here: it brings an HTTP client that nothing else in the package needs.
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    try:  # imported here: it brings an HTTP client that nothing else in the package needs
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    except ImportError as error:
+        raise FileError(f"download needs huggingface_hub ({error}): pip install -U huggingface_hub") from error
 
     print(f"  {entry['path']}: {entry['size'] / 1e6:.1f} MB", file=sys.stderr)
     try:

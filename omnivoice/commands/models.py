@@ -8,6 +8,7 @@ Nothing is downloaded: without a model the message says where it looked and how 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 
@@ -50,9 +51,10 @@ def find_model(named: str | None) -> Path:
         return Path(named)
     roots = model_roots()
     for root in roots:
-        for folder in sorted(root.iterdir()) if root.is_dir() else []:
-            if is_checkpoint(folder):
-                return folder
+        with contextlib.suppress(OSError):  # not there, or not readable: no model in it
+            for folder in sorted(root.iterdir()):
+                if is_checkpoint(folder):
+                    return folder
     looked = ", ".join(str(root) for root in roots)
     raise CheckpointError(
         f"no OmniVoice model found. Looked in: --model, {ENVIRONMENT}, {looked}. "

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from ..engine import Engine
 from ..errors import InputError
-from ..intake.audio_files import read_audio, write_wav
-from ..intake.streams import read_text_stream
+from ..intake.audio_files import check_wav_target, read_audio, write_wav
+from ..intake.limits import shown
+from ..intake.streams import read_text_stream, text_argument
 from ..types import GenerationRequest, Sampling, VoicePrompt
 from .models import add_model_options, load_engine
 
@@ -42,11 +43,12 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def run(options: argparse.Namespace) -> None:
     """Load, speak, write; says what it did."""
     output = Path(options.output)
-    if not output.parent.is_dir():
-        raise InputError(f"the folder of {options.output} does not exist: make it first")
+    if output.suffix.lower() != ".wav":
+        raise InputError(f"the output is a WAV file and must end in .wav, got {shown(options.output)}")
+    check_wav_target(output)  # now, not after minutes of work
     if options.transcript and not options.voice:
         raise InputError("--transcript goes with --voice: it is what that recording says")
-    text = read_text_stream(sys.stdin) if options.text == "-" else options.text
+    text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)
     voice = load_voice(engine, options.voice, options.transcript) if options.voice else None
     request = GenerationRequest(
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
 def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:
     """A saved voice, or a recording encoded now."""
     if not file.lower().endswith(VOICE_SUFFIX):
-        return engine.encode_voice(read_audio(file), transcript)
+        return engine.encode_voice(read_audio(file), text_argument(transcript, "the transcript"))
     if transcript:
         raise InputError("a saved voice has its transcript inside: leave --transcript out")
     return VoicePrompt.load(file)
@@ -74,7 +76,7 @@ def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:
 
 def show_progress(done: int, total: int) -> None:
     """A bar on the terminal; nothing when stderr is a file."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         filled = BAR * done // total
         end = "\n" if done == total else ""
         print(f"\r[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total}", end=end, file=sys.stderr, flush=True)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import Any
 
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_TOTAL_SECONDS, check_number
+from ..intake.limits import MAX_TOTAL_SECONDS, check_number, shown
 from ..intake.text_in import clean_text
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
@@ -24,6 +25,7 @@ from .chunks import FRAME_RATE, SAMPLE_RATE, plan_chunks
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds")
+SWITCHES = ("exact_length", "denoise", "post_process")
 
 
 def make_plan(request: GenerationRequest) -> GenerationPlan:
@@ -31,7 +33,7 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
 
     Raises InputError (also TextError) that names the field, what was given and what is allowed.
     """
-    check_request(request)
+    request = checked_request(request)
     spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text)))
     text = " ".join(join_lines(piece.text) for piece in spoken)
     language, language_warnings = resolve_language(request.language)
@@ -47,9 +49,12 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
     exact = round(request.duration * SAMPLE_RATE) if request.exact_length and request.duration else None
     return GenerationPlan(
         request=request, chunks=tuple(chunks), language=language, instruct=instruct,
-        seed=secrets.randbelow(2**32) if request.seed is None else int(request.seed),
+        seed=secrets.randbelow(2**32) if request.seed is None else request.seed,
         chunked=chunked, tail_samples=tail_samples, target_samples=exact,
-        warnings=(*language_warnings, *tag_warnings(text), *_design_warnings(instruct, language, request.voice)),
+        warnings=(
+            *language_warnings, *tag_warnings(text), *_design_warnings(instruct, language, request.voice),
+            *_speed_warnings(request),
+        ),
     )  # fmt: skip
 
 
@@ -63,25 +68,34 @@ def _spoken(pieces: Sequence[Piece]) -> tuple[list[Piece], float]:
     return [Piece(piece.pause_seconds, speakable_lines(piece.text.strip())) for piece in spoken], tail
 
 
-def check_request(request: GenerationRequest) -> None:
-    """Types and ranges of every field; raises InputError."""
+def checked_request(request: GenerationRequest) -> GenerationRequest:
+    """`request` with its numbers as Python's own (numpy's and fractions compute otherwise), all in range.
+
+    Raises InputError for a field of a wrong type or out of range; text, language and design have checks of their own.
+    """
     if not isinstance(request, GenerationRequest):
         raise InputError(f"generate takes GenerationRequest objects, got {type(request).__name__}")
     if request.voice is not None and not isinstance(request.voice, VoicePrompt):
-        raise InputError(f"voice must be a VoicePrompt, got {type(request.voice).__name__}; make one with encode_voice")
+        raise InputError(f"voice must be a VoicePrompt, got {shown(request.voice)}; make one with encode_voice")
     if not isinstance(request.sampling, Sampling):
-        raise InputError(f"sampling must be a Sampling, got {type(request.sampling).__name__}")
+        raise InputError(f"sampling must be a Sampling, got {shown(request.sampling)}")
     if request.chunking not in CHUNKING:
-        raise InputError(f"chunking must be one of {', '.join(CHUNKING)}, got {request.chunking!r}")
-    for name in OPTIONAL_NUMBERS:
-        if getattr(request, name) is not None:
-            check_number(name, getattr(request, name))
-    for name in NUMBERS:
-        check_number(name, getattr(request, name))
-    for field in fields(Sampling):
-        check_number(field.name, getattr(request.sampling, field.name))
+        raise InputError(f"chunking must be one of {', '.join(CHUNKING)}, got {shown(request.chunking)}")
+    for name in SWITCHES:
+        if not isinstance(getattr(request, name), bool):
+            raise InputError(f"{name} must be True or False, got {shown(getattr(request, name))}")
+    given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]
+    sampling = _numbers(request.sampling, [field.name for field in fields(Sampling)])
+    request = replace(request, sampling=Sampling(**sampling), **_numbers(request, given))
     if request.exact_length and request.duration is None:
         raise InputError("exact_length needs a duration: give the seconds the speech must last")
+    if request.exact_length and request.duration and round(request.duration * SAMPLE_RATE) < 1:
+        raise InputError(f"duration must be at least one sample, 1/{SAMPLE_RATE} s, got {request.duration:g}")
+    return request
+
+
+def _numbers(source: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: check_number(name, getattr(source, name)) for name in names}
 
 
 def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:
@@ -99,3 +113,9 @@ def _design_warnings(instruct: str | None, language: str | None, voice: VoicePro
     if instruct is None or voice is not None or language in (None, "zh", "en"):
         return ()
     return (f"described voices were trained for zh and en only; with language {language} expect noise: clone a voice",)
+
+
+def _speed_warnings(request: GenerationRequest) -> tuple[str, ...]:
+    if request.duration is None or request.speed in (None, 1):
+        return ()
+    return (f"speed {request.speed:g} has no effect beside a duration: leave one of the two out",)

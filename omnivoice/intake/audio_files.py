@@ -134,6 +134,23 @@ def _to_float(raw: np.ndarray, channels: int, *, planar: bool, name: str) -> np.
     raise AudioError(f"{name} decodes to samples of type {raw.dtype}: convert it to WAV first")
 
 
+def check_wav_target(path: str | PathLike[str]) -> None:
+    """Refuse, with FileError and before any work is done, a path that `write_wav` could not write to.
+
+    Something else than a WAVE file is there, or the file or its folder is missing or write-protected.
+    """
+    where = as_path(path)
+    name = shown_name(where)
+    if not os.path.isdir(where.parent):
+        raise FileError(f"folder {shown_name(where.parent)} does not exist: make it first")
+    if os.path.lexists(where):
+        with open_regular(where) as (file, _):
+            if not is_wav(file.read(12)):
+                raise FileError(f"{name} exists and is not a WAV file: choose another name")
+    if not os.access(where if os.path.lexists(where) else where.parent, os.W_OK):
+        raise FileError(f"cannot write {name}: the folder or file is write-protected: choose another folder")
+
+
 def write_wav(
     path: str | PathLike[str],
     waveform: Waveform,
@@ -150,9 +167,7 @@ def write_wav(
     """
     where = as_path(path)
     name = shown_name(where)
-    if overwrite and os.path.lexists(where):
-        with open_regular(where) as (file, _):
-            if not is_wav(file.read(12)):
-                raise FileError(f"{name} exists and is not a WAV file: choose another name")
+    if overwrite:
+        check_wav_target(where)
     line = None if comment is None else clean_text(comment, name="comment", limit=MAX_COMMENT_CHARS)
     return write_atomic(where, render_wav(waveform, subtype=subtype, comment=line, name=name), overwrite=overwrite)

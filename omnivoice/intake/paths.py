@@ -45,6 +45,8 @@ def model_folder(path: str | PathLike[str]) -> Path:
     folder = as_path(path)
     name = shown_name(folder)
     if os.path.isdir(folder):  # unlike Path.is_dir, it never raises
+        if not os.access(folder, os.R_OK | os.X_OK):
+            raise CheckpointError(f"model folder {name} may not be read: change its permissions")
         return folder
     if os.path.exists(folder):
         raise CheckpointError(f"{name} is a file, not a model folder: give the folder that holds config.json")

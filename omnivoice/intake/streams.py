@@ -1,10 +1,12 @@
-"""Text that is piped in, bounded before anything else looks at it.
+"""Text that is piped in or stands in an argument, and a standard output that nobody reads any more.
 
-What is unusual: it is read as UTF-8 whatever the locale says, so that a pipe means the same on every system.
+What is unusual: text is UTF-8 whatever the locale says, so that a command means the same on every system.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TextIO
 
 from ..errors import TextError
@@ -14,11 +16,13 @@ _NAME = "the text that was piped in"
 _MAX_BYTES = 4 * MAX_TEXT_CHARS + 3  # no character takes more than four bytes, a byte order mark takes three
 
 
-def read_text_stream(stream: TextIO) -> str:
-    """All of a text stream, without a byte order mark; raises TextError when it is too long or not UTF-8.
+def read_text_stream(stream: TextIO | None) -> str:
+    """All of a text stream, without a byte order mark; raises TextError when it is closed, too long or not UTF-8.
 
     Not cleaned: give it to `clean_text`, as any other text.
     """
+    if stream is None:  # what Python makes of a standard input that is closed
+        raise TextError("no text was piped in: standard input is closed")
     buffer = getattr(stream, "buffer", None)
     if buffer is None:  # a stand-in for standard input that holds text already
         return check_text_length(stream.read(MAX_TEXT_CHARS + 1), name=_NAME)
@@ -29,3 +33,21 @@ def read_text_stream(stream: TextIO) -> str:
         return check_text_length(data.decode("utf-8-sig"), name=_NAME)
     except UnicodeDecodeError:
         raise TextError(f"{_NAME} is not UTF-8: convert it first") from None
+
+
+def text_argument(text: str, name: str) -> str:
+    """An argument of the command line as UTF-8; raises TextError if it is none.
+
+    Under a locale that cannot decode it (LANG=C), Python hands it over as surrogates, which cleaning would drop.
+    """
+    try:
+        return os.fsencode(text).decode("utf-8") if any("\ud800" <= char <= "\udfff" for char in text) else text
+    except UnicodeError:
+        raise TextError(f"{name} is not UTF-8: check the terminal's encoding, or pipe it in as a UTF-8 file") from None
+
+
+def abandon_output() -> None:
+    """Let what is still to be printed go nowhere: the reader of standard output has left (`| head`)."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

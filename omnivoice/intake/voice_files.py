@@ -27,12 +27,13 @@ from .limits import (
     MAX_VOICE_TEXT_CHARS,
     shown,
 )
-from .paths import shown_name
+from .paths import as_path, shown_name
 from .tensors import read_small_tensors, write_tensors
 from .text_in import clean_text
 
 FORMAT = "omnivoice_voice"
 FORMAT_VERSION = 1
+NO_TRANSCRIPT = "this voice has no transcript: pace and likeness suffer; save it again with what its recording says"
 _MAX_CODEBOOK_SIZE = 1 << 15  # what int16 holds
 
 
@@ -59,8 +60,11 @@ def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: boo
 
 
 def read_voice(path: str | PathLike[str]) -> VoicePrompt:
-    """Read a voice file; raises FileError that says what is wrong with it and what to do."""
-    name = shown_name(path)
+    """Read a voice file; raises FileError that says what is wrong with it and what to do.
+
+    A voice without a transcript comes with a warning; others that it was encoded with are not kept.
+    """
+    name = shown_name(as_path(path))
     tensors, metadata = read_small_tensors(path, limit=MAX_VOICE_BYTES)
     _check_format(metadata, name)
     if tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
@@ -69,12 +73,14 @@ def read_voice(path: str | PathLike[str]) -> VoicePrompt:
         size = _whole(metadata, "codebook_size", 1, _MAX_CODEBOOK_SIZE, default=CODEBOOK_SIZE)
         codes = check_codes(tensors["codes"], size)
         _whole(metadata, "codebooks", codes.shape[0], codes.shape[0])
+        text = clean_voice_text(metadata.get("text"))
         return VoicePrompt(
             codes=codes,
-            text=clean_voice_text(metadata.get("text")),
+            text=text,
             rms=_rms(metadata.get("rms")),
             name=clean_label(metadata.get("name", ""), "voice name"),
             language=clean_label(metadata.get("language", ""), "voice language"),
+            warnings=() if text.strip() else (NO_TRANSCRIPT,),
         )
     except InputError as error:
         raise FileError(f"{name}: {error}") from error

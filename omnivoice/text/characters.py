@@ -98,7 +98,8 @@ def end_punctuation(text: str) -> str:
     text = text.strip()
     if not text:
         return text
-    if text[-1] in upstream_table("ends") or text[-1] in sentence_ends() or text[-1] in clause_marks():
+    comma = text[-1] in clause_marks() and unicodedata.category(text[-1]) != "Pd"  # a dash ends nothing
+    if text[-1] in upstream_table("ends") or text[-1] in sentence_ends() or comma:
         return text
     inner = text
     while inner and is_closer(inner[-1]):

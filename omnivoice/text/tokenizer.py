@@ -36,13 +36,19 @@ _MAX_ID = 2**31 - 1
 
 
 class TextTokenizer:
-    """Text to ids; special tokens by name. Made by `from_json`; immutable."""
+    """Text to ids; special tokens by name. Made by `from_json`; immutable.
+
+    special_ids: of all added tokens. used_ids: those that a prompt can hold. Added tokens that are neither layout nor
+    a tag (<|im_start|> ...) are not among them: the model never meets those, and their rows may be anything.
+    """
 
     def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, int]) -> None:
         self._encoder = encoder
         self._added = dict(added)
         self.special_ids: frozenset[int] = frozenset(added.values())
-        self.used_ids: frozenset[int] = self.special_ids.union(vocab)
+        layout = [added[f"<|{name}|>"] for name in LAYOUT_TOKENS]
+        tags = [token for content, token in added.items() if content.startswith("[")]
+        self.used_ids: frozenset[int] = frozenset(vocab).difference(self.special_ids).union(layout, tags)
 
     @classmethod
     def from_json(cls, data: str | bytes) -> TextTokenizer:
@@ -63,7 +69,7 @@ class TextTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the highest id, added tokens included: the rows an embedding must have."""
+        """One more than the highest id that a prompt can hold: the rows an embedding must have."""
         return max(self.used_ids) + 1
 
     def special(self, name: str) -> int:

@@ -53,8 +53,17 @@ RECORDINGS = recordings()
 CASES = [(name, case) for name, recording in RECORDINGS.items() for case in recording.cases]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def two_threads():
+    """As many as recorded upstream: with one, torch's 1x1 convolutions round otherwise, which in a long sound shows."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
-def engines():
+def engines(two_threads):
     return {name: Engine.load(recording.checkpoint) for name, recording in RECORDINGS.items()}
 
 

@@ -35,6 +35,9 @@ SPOILS = {
         "num_conv_pos_embedding_groups",
     ),
     "zero": (lambda c: c.update(codebook_dim=0), "codebook_dim must be a whole number of 1 or more, got 0"),
+    "layers": (lambda c: c["semantic_model_config"].update(num_hidden_layers=10**7), "num_hidden_layers contradict"),
+    "long list": (lambda c: c.update(strides=[1] * 1001), "strides must have at most 1000 entries, got 1001"),
+    "one code": (lambda c: c.update(codebook_size=1), "codebook_size, target_bandwidths contradict"),
     "text": (lambda c: c.update(codebook_size="1024"), "codebook_size must be a whole number"),
     "norm": (lambda c: c["semantic_model_config"].update(feat_extract_norm="layer"), "feat_extract_norm = 'layer'"),
     "unknown": (lambda c: c["acoustic_model_config"].update(odd=1), "unknown keys odd"),
@@ -59,3 +62,6 @@ def test_contradictory_model_is_refused(checkpoint, change, message):
     parse_model_config(raw, IGNORED)
     with pytest.raises(CheckpointError, match=message):
         parse_model_config({**raw, **change}, IGNORED)
+    raw["llm_config"]["num_hidden_layers"] = 10**7
+    with pytest.raises(CheckpointError, match="num_hidden_layers must be at most 1000, got 10000000"):
+        parse_model_config(raw, IGNORED)

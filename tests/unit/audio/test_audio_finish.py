@@ -30,7 +30,7 @@ def finish(*chunks: torch.Tensor, rms: float | None = 0.1, target: int | None = 
 @pytest.mark.parametrize("rounding", [0.0, 1e-7])
 @pytest.mark.parametrize("name", ["voice", "auto"])
 def test_within_a_16_bit_step_of_upstream_whatever_the_rounding_of_the_model(golden, index, name, rounding) -> None:
-    """auto: the gain is 1.85, so a sample that upstream truncates must not be off by a whole step before it."""
+    """auto: the gain is 1.85, so a sample that rounding moves by a whole step before it must not be off by one."""
     entry = index[f"finish/out/{name}"]
     chunks = [golden[f"finish/in/{i}"] for i in range(entry["chunks"])]
     chunks = [
@@ -39,6 +39,18 @@ def test_within_a_16_bit_step_of_upstream_whatever_the_rounding_of_the_model(gol
     result = finish(*chunks, rms=entry["rms"], pad_seconds=entry["pad"], fade_seconds=entry["fade"])
     assert result.shape == golden[f"finish/out/{name}"].shape
     assert float((result - golden[f"finish/out/{name}"]).abs().max()) <= 1 / 32767
+
+
+@pytest.mark.parametrize("peak", [0.05, 0.24, 0.26, 0.35, 0.49, 0.6, 1.2])
+def test_the_gain_enlarges_no_16_bit_step(peak: float) -> None:
+    """Upstream truncates, then divides by the truncated peak; at a gain above 2 only the very same samples will do."""
+    samples = noise(1)
+    samples = samples / samples.abs().max() * peak
+    truncated = (samples * 32768).clamp(-32768, 32767).trunc() / 32768
+    expected = truncated / truncated.abs().max() * 0.5
+    result = finish(samples, rms=None, pad_seconds=0.0, fade_seconds=0.0)
+    assert float((result - expected).abs().max()) <= 1 / 32767
+    assert torch.equal(finish(samples, rms=0.1, pad_seconds=0.0, fade_seconds=0.0), truncated)
 
 
 def test_a_quiet_output_survives_post_processing() -> None:

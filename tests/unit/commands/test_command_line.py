@@ -10,7 +10,7 @@ from io import StringIO
 import pytest
 import torch
 
-from omnivoice import VoicePrompt
+from omnivoice import TextError, VoicePrompt
 from omnivoice.__main__ import main
 
 WORDS = "Good morning everyone, thank you for coming today."
@@ -135,8 +135,10 @@ def test_exact_length(run):
     (["speak", "Hi", "--design", "male, female"], "male"),
     (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
     (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),
-    (["speak", "Hi", "-o", "nowhere/x.wav"], "folder of nowhere"),
+    (["speak", "Hi", "-o", "nowhere/x.wav"], "folder nowhere does not exist"),
+    (["speak", "Hi", "-o", "song.mp3"], "must end in .wav, got 'song.mp3'"),
     (["speak", "Hi", "--device", "cuda:9"], "--device cpu"),
+    (["speak", "caf\udce9"], "the text is not UTF-8"),
     (["speak", "Hi", "--exact-length"], "exact_length needs a duration"),
     (["voice", "import", "missing.pt"], "missing.pt"),
     (["languages", "klingonese"], "klingonese"),
@@ -185,3 +187,67 @@ def test_unknown_language_warns_on_stderr_and_speaks(run):
     assert result.returncode == 0
     assert "warning" in result.stderr
     assert "English" in result.stderr
+
+
+def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch):
+    """It used to be found after it, and minutes of speech were lost."""
+    monkeypatch.setattr("omnivoice.commands.speak.load_engine", lambda options: pytest.fail("the model was loaded"))
+    (run.folder / "folder.wav").mkdir()
+    (run.folder / "notes.wav").write_text("not a sound")
+    for name, message in (
+        ("folder.wav", "is a folder"),
+        ("notes.wav", "is not a WAV file"),
+        ("no/x.wav", "no does not"),
+    ):
+        result = run("speak", "Hello.", "-o", name)
+        assert result.returncode == 1
+        assert message in result.stderr
+    monkeypatch.setattr("omnivoice.intake.audio_files.os.access", lambda path, mode: False)
+    assert "write-protected" in run("speak", "Hello.", "-o", "new.wav").stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is told otherwise there")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
+    """As `languages | head -1`: no traceback, whether the pipe breaks at a print or at the end."""
+    environment = {"PYTHONPATH": str(run.root), "PYTHONUNBUFFERED": unbuffered}
+    process = subprocess.Popen([sys.executable, "-m", "omnivoice", "languages"], cwd=run.folder, env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are Unicode there")
+def test_arguments_are_utf8_where_the_locale_says_nothing(run):
+    """In LANG=C a Chinese text was taken for one without a letter."""
+    environment = {"PYTHONPATH": str(run.root), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
+                   "OMNIVOICE_MODEL": str(run.checkpoint), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "omnivoice",
+        "speak",
+        "--steps",
+        "2",
+        "-o",
+        "c.wav",
+        "\u4f60\u597d\uff0c\u518d\u89c1",
+    ]
+    result = subprocess.run([part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True,
+                            timeout=120)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert seconds_of(run.folder / "c.wav") > 0.5
+
+
+def test_without_standard_streams(run, monkeypatch):
+    """As under pythonw, or with `<&- 2>&-`."""
+    from omnivoice.commands import speak
+
+    monkeypatch.setattr(sys, "stderr", None)
+    speak.show_progress(1, 2)
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TextError, match="no text was piped in: standard input is closed"):
+        speak.read_text_stream(sys.stdin)

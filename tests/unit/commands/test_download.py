@@ -99,3 +99,12 @@ def test_wrong_bytes_and_missing_files_are_refused(root, hub, tmp_path):
     assert "config.json could not be fetched" in result.stderr
     assert "HF_ENDPOINT" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_without_the_client_it_says_what_to_install(tmp_path, monkeypatch, capsys):
+    """tokenizers brings huggingface_hub along, but its older releases do not."""
+    from omnivoice.__main__ import main
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    assert main(["download", "--to", str(tmp_path)]) == 1
+    assert "pip install -U huggingface_hub" in capsys.readouterr().err

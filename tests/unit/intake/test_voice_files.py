@@ -194,3 +194,12 @@ def test_mutants_give_a_sound_voice_or_a_file_error(tmp_path: Path) -> None:
         good += 1
         assert int(read.codes.min()) >= 0 and int(read.codes.max()) < 32_768
     assert 0 < good < 300
+
+
+def test_a_voice_without_a_transcript_says_so_when_it_is_loaded(tmp_path: Path) -> None:
+    codes = torch.zeros(8, 9, dtype=torch.int64)
+    for text, count in (("", 1), ("  ", 1), ("Hello.", 0)):
+        VoicePrompt(codes, text, 0.1).save(tmp_path / "v.safetensors")
+        warnings = VoicePrompt.load(tmp_path / "v.safetensors").warnings
+        assert len(warnings) == count
+        assert all("no transcript" in warning for warning in warnings)
