@@ -170,8 +170,8 @@ def encode_voice(model: LoadedModel, waveform: Waveform, transcript: str) -> Voi
 
 def speak(model: LoadedModel, request: GenerationRequest) -> Speech:
     """One request spoken, with progress and cancel at every step. Refused before anything is moved if it is wrong."""
-    memory = model.engine.estimate_bytes([request])
-    mm.load_models_gpu([model.lm, model.codec], memory_required=memory)
+    plans = model.engine.plan([request])
+    mm.load_models_gpu([model.lm, model.codec], memory_required=model.engine.estimate_bytes(plans))
     bar: comfy.utils.ProgressBar | None = None
 
     def on_step(done: int, total: int) -> None:
@@ -180,7 +180,7 @@ def speak(model: LoadedModel, request: GenerationRequest) -> Speech:
         bar = bar or comfy.utils.ProgressBar(total)
         bar.update_absolute(done, total)
 
-    return model.engine.generate([request], on_step=on_step)[0]
+    return model.engine.generate_plans(plans, on_step=on_step)[0]
 
 
 # Values.

@@ -5,6 +5,7 @@ The public surface: load an `Engine`, encode a voice, generate. See `engine.Engi
 
 from .engine import Engine
 from .errors import AudioError, CheckpointError, FileError, InputError, NumericError, OmniVoiceError, TextError
+from .intake.audio_files import read_audio, write_wav
 from .types import GenerationRequest, Sampling, Speech, Waveform
 from .voice import VoiceDesign, VoicePrompt
 
@@ -23,4 +24,6 @@ __all__ = [
     "VoiceDesign",
     "VoicePrompt",
     "Waveform",
+    "read_audio",
+    "write_wav",
 ]

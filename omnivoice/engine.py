@@ -135,9 +135,8 @@ class Engine:
         codes = Runner(self.lm, self.tokenizer, self._lm_device).run(plans, generator, on_step)
         return [self._finish(plan, chunks) for plan, chunks in zip(plans, codes)]
 
-    def estimate_bytes(self, requests: Sequence[GenerationRequest]) -> int:
-        """Working memory that `generate(requests)` needs beside the weights; checks the requests as it does."""
-        plans = self.plan(requests)
+    def estimate_bytes(self, plans: Sequence[GenerationPlan]) -> int:
+        """Working memory that `generate_plans(plans)` needs beside the weights."""
         itemsize = self.lm.get_dtype().itemsize
         return estimate_generation(plans, self.lm.config, self.codec_config, itemsize) if plans else 0
 

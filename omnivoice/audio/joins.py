@@ -49,12 +49,3 @@ def join_chunks(chunks: Sequence[Tensor], sample_rate: int, *, gap_seconds: floa
             parts.append(chunk.new_zeros(chunk.shape[0], count))
         parts.append(fade(chunk, fade_in=count if i > 0 else 0, fade_out=count if i < len(chunks) - 1 else 0))
     return torch.cat(parts, dim=1)
-
-
-def fade_and_pad(samples: Tensor, sample_rate: int, *, pad_seconds: float, fade_seconds: float) -> Tensor:
-    """[C, N] -> faded at both ends, zeros added before and after (utils/audio.py:217); N = 0 comes back as it is."""
-    if samples.shape[1] == 0:
-        return samples
-    count = int(fade_seconds * sample_rate)
-    zeros = int(pad_seconds * sample_rate)
-    return torch.nn.functional.pad(fade(samples, fade_in=count, fade_out=count), (zeros, zeros))

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..intake.audio_files import check_wav_target, read_audio, write_wav
 from ..intake.limits import shown
 from ..intake.streams import read_text_stream, text_argument
+from ..text.free_design import design_from_free_text
 from ..types import GenerationRequest, Sampling, VoicePrompt
 from .models import add_model_options, load_engine
 
@@ -27,6 +28,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--voice", metavar="FILE", help="recording to clone, or a saved voice (.safetensors)")
     parser.add_argument("--transcript", default="", metavar="TEXT", help="what the recording says, word for word")
     parser.add_argument("--design", metavar="WORDS", help='describe the voice, e.g. "female, british accent"')
+    parser.add_argument("--describe", metavar="TEXT", help='the same in free words, e.g. "a deep voice, British lady"')
     parser.add_argument("--language", help="id or name, e.g. en, zh, Japanese; see: languages")
     parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new one, printed")
     parser.add_argument("--speed", type=float, help="0.25-4, default 1")
@@ -48,11 +50,14 @@ def run(options: argparse.Namespace) -> None:
     check_wav_target(output)  # now, not after minutes of work
     if options.transcript and not options.voice:
         raise InputError("--transcript goes with --voice: it is what that recording says")
+    if options.design and options.describe:
+        raise InputError("--design and --describe say the same thing: leave one out")
+    described, ignored = design_from_free_text(options.describe or "")
     text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)
     voice = load_voice(engine, options.voice, options.transcript) if options.voice else None
     request = GenerationRequest(
-        text=text, voice=voice, design=options.design, language=options.language, seed=options.seed,
+        text=text, voice=voice, design=options.design or described, language=options.language, seed=options.seed,
         speed=options.speed, duration=options.duration, exact_length=options.exact_length,
         post_process=not options.no_post_process, sampling=Sampling(steps=options.steps, guidance=options.guidance),
     )  # fmt: skip
@@ -60,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     speech = engine.generate([request], on_step=show_progress)[0]
     write_wav(output, speech.waveform)
     took = time.perf_counter() - start
-    for warning in (*(voice.warnings if voice else ()), *speech.warnings):
+    for warning in (*ignored, *(voice.warnings if voice else ()), *speech.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{output}: {speech.seconds:.2f} s of speech in {took:.1f} s, seed {speech.seed}")
 

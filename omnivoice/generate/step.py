@@ -16,6 +16,7 @@ from torch import Tensor
 from ..types import Sampling
 from .noise import ItemNoise
 
+COLDEST = 1e-6  # below this a temperature would push every score out of float32; it is greedy long before
 CLASS_TOP_RATIO = 0.1  # of the vocabulary kept when tokens are sampled (upstream _filter_top_k)
 
 
@@ -42,7 +43,7 @@ def reveal(
     scores = log_probs.amax(dim=-1) - layers * sampling.layer_penalty  # [K, T]
     position = noise.position_gumbel(step, codes.device)
     if position is not None:
-        scores = scores / sampling.position_temperature + position
+        scores = scores / max(sampling.position_temperature, COLDEST) + position
     scores = scores.masked_fill(codes != mask_id, -math.inf).flatten()  # [K*T]
     chosen = scores.topk(count).indices
     flat = codes.flatten()
@@ -56,4 +57,4 @@ def _choose_tokens(log_probs: Tensor, noise: Tensor | None, temperature: float) 
     keep = math.ceil(CLASS_TOP_RATIO * log_probs.shape[-1])
     values, indices = log_probs.topk(keep, dim=-1)
     kept = torch.full_like(log_probs, -math.inf).scatter(-1, indices, values)
-    return (kept / temperature + noise).argmax(dim=-1)
+    return (kept / max(temperature, COLDEST) + noise).argmax(dim=-1)

@@ -44,11 +44,6 @@ def language_options() -> tuple[tuple[str, str], ...]:
     return tuple(sorted(_table()["names"].items(), key=lambda item: _folded(item[1])))
 
 
-def language_names() -> tuple[str, ...]:
-    """The display names alone, in the same order; `resolve_language` takes each of them."""
-    return tuple(name for _, name in language_options())
-
-
 def _table() -> dict[str, dict[str, str]]:
     return cast("dict[str, dict[str, str]]", load_table("text/languages.json"))
 

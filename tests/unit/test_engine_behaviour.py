@@ -220,6 +220,15 @@ def test_bad_sampling_is_refused(engine, field, value):
         say(engine, request(sampling=dataclasses.replace(FAST, **{field: value})))
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-9, 100.0])
+def test_temperatures_at_the_edge_of_float32_reveal_everything(engine, temperature):
+    for sampling in (
+        Sampling(steps=40, position_temperature=temperature),
+        Sampling(steps=4, class_temperature=min(temperature, 10.0)),
+    ):
+        assert int(say(engine, request(sampling=sampling))[0].codes[0].max()) < 1024
+
+
 def test_error_says_what_is_allowed(engine):
     with pytest.raises(InputError, match="guidance must be 0-10, got 25"):
         say(engine, request(sampling=Sampling(guidance=25)))

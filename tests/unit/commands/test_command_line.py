@@ -182,6 +182,16 @@ def test_languages(run):
     assert found[0] == "ja"
 
 
+def test_free_description_is_used_and_what_it_ignores_is_named(run):
+    options = ("--steps", 2, "--seed", 3)
+    described = run("speak", "Hello.", "--describe", "a warm deep lady", "-o", "d1.wav", *options)
+    assert described.returncode == 0, described.stderr
+    assert "'warm'" in described.stderr
+    run("speak", "Hello.", "--design", "low pitch, female", "-o", "d2.wav", *options)
+    assert (run.folder / "d1.wav").read_bytes() == (run.folder / "d2.wav").read_bytes()
+    assert run("speak", "Hello.", "--describe", "lady", "--design", "female").returncode == 1
+
+
 def test_unknown_language_warns_on_stderr_and_speaks(run):
     result = run("speak", "Hello.", "--language", "Englsh", "--steps", 1, "-o", "w.wav")
     assert result.returncode == 0
