@@ -8,6 +8,7 @@ error, and an exact length is reached by adding or dropping silence only, as lon
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -49,12 +50,10 @@ def finish_speech(
     parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
     if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
         raise NumericError("the model produced digital silence: try another seed, and float32")
-    whole = parts
     if post_process:
-        parts = _trimmed(whole, sample_rate, on_grid=True)
-    peak = float(torch.cat(parts, dim=1).abs().max())
-    if post_process and reference_rms is None and UNVOICED_PEAK / MAX_HALFWAY_GAIN <= peak < UNVOICED_PEAK:
-        parts = _trimmed(whole, sample_rate, on_grid=False)
+        parts, peak = _trimmed(parts, sample_rate, raised=reference_rms is None)
+    else:
+        peak = _peak(parts)
     before = after = int(pad_seconds * sample_rate)
     if target_samples is not None:
         parts = _shortened(parts, sample_rate, target_samples - sum(silences))
@@ -70,9 +69,21 @@ def finish_speech(
     return torch.nn.functional.pad(torch.cat(spaced, dim=1), (0, silences[-1] + after))[:, :target_samples]
 
 
-def _trimmed(parts: Sequence[Tensor], sample_rate: int, *, on_grid: bool) -> list[Tensor]:
-    """Silences shortened as upstream does to an output (models/omnivoice.py:890)."""
-    return [remove_silence(part, sample_rate, mid_ms=500, lead_ms=100, trail_ms=100, on_grid=on_grid) for part in parts]
+def _peak(parts: Sequence[Tensor]) -> float:
+    return float(torch.cat(list(parts), dim=1).abs().max())
+
+
+def _trimmed(parts: Sequence[Tensor], sample_rate: int, *, raised: bool) -> tuple[list[Tensor], float]:
+    """Silences shortened as upstream does to an output (models/omnivoice.py:890), and the peak on the 16-bit grid.
+
+    raised: the peak will be brought to 0.5. Where that means a gain of 1 to 2, the samples lie beside the grid.
+    """
+    shorten = partial(remove_silence, sample_rate=sample_rate, mid_ms=500, lead_ms=100, trail_ms=100)
+    trimmed = [shorten(part) for part in parts]
+    peak = _peak(trimmed)
+    if raised and UNVOICED_PEAK / MAX_HALFWAY_GAIN <= peak < UNVOICED_PEAK:
+        trimmed = [shorten(part, on_grid=False) for part in parts]
+    return trimmed, peak
 
 
 def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[list[Tensor]]:

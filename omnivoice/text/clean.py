@@ -13,7 +13,7 @@ import re
 import unicodedata
 
 from ..errors import TextError
-from .characters import HAN, TATWEEL, is_spoken, is_unspaced
+from .characters import HAN, TATWEEL, is_spoken, is_unspaced, sentence_ends
 from .tags import NONVERBAL_TAGS, canonical_tags
 
 _SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -33,6 +33,7 @@ _BLANKS = re.compile(r"[ \t]+")
 _AROUND_HAN = re.compile(rf"(?<=[{HAN}])\s+|\s+(?=[{HAN}])")
 
 MAX_REPEATS = 3  # of one symbol, or of emoji, in a row
+MAX_STOPS = 6  # of one full stop, ellipsis, question or exclamation mark: people do write "......" and "!!!!"
 MAX_MARKS = 20  # on one letter
 MAX_SYMBOLS = 12  # of any symbols, blanks aside
 
@@ -113,12 +114,13 @@ def _is_cjk(char: str) -> bool:
 
 
 def _shorten_runs(text: str) -> str:
-    """`text` with at most 3 times the same symbol, 3 emoji and 12 symbols between two letters or numbers.
+    """`text` with at most 3 times the same symbol (6 a stop), 3 emoji and 12 symbols between two letters or numbers.
 
     Blanks between do not count; square brackets always stay, since tags are made of them. Marks on one letter are
     kept up to 20: no script has more, and they cost no time in the estimate but a token each in the prompt.
     """
     kept: list[str] = []
+    stops = sentence_ends() | {"\u2026"}
     last, same, emoji, symbols, marks, dropping = "", 0, 0, 0, 0, False
     for char in text:
         kind = unicodedata.category(char)
@@ -135,7 +137,8 @@ def _shorten_runs(text: str) -> str:
             emoji += kind == "So"
             symbols += 1
             last = char
-            dropping = same > MAX_REPEATS or (kind == "So" and emoji > MAX_REPEATS) or symbols > MAX_SYMBOLS
+            repeats = MAX_STOPS if char in stops else MAX_REPEATS
+            dropping = same > repeats or (kind == "So" and emoji > MAX_REPEATS) or symbols > MAX_SYMBOLS
             dropping = dropping and char not in "[]"
             if dropping:
                 continue

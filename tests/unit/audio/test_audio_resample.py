@@ -29,7 +29,7 @@ def reference(samples: torch.Tensor, old: int, new: int, outputs: torch.Tensor) 
     return (samples.double() * torch.sinc(t) * torch.cos(t * math.pi / 12) ** 2 * cutoff / old).sum(1)
 
 
-@pytest.mark.parametrize(("old", "new"), RATES)
+@pytest.mark.parametrize(("old", "new"), [*RATES, (23976, 24000)])
 def test_equals_torchaudio(golden, old: int, new: int) -> None:
     expected = golden[f"resample/{old}/{new}"]
     result = resample(golden["resample/in"], old, new)
@@ -95,7 +95,7 @@ def test_any_length_at_any_rate(length: int, old: int, new: int) -> None:
     assert result.dtype == torch.float32
     assert result.shape == (1, -(-length * new // old))
     assert bool(torch.isfinite(result).all())
-    assert float(result.abs().max() if length else 0) < 1.25  # ones, cut off at both ends: the sinc overshoots
+    assert float(result.abs().max() if length else 0) < 1.26  # two ones alone: the sinc overshoots by 0.25
 
 
 def test_equal_rates_give_the_input_itself() -> None:

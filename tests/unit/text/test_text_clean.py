@@ -88,3 +88,8 @@ def test_time_is_linear(unit: str) -> None:
     start = time.perf_counter()
     prompt_text(speakable(text))
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("text", ["Wait......", "What?!?! No!!!!", "\u2026\u2026 so", "Hm...... yes", "a -- b --- c"])
+def test_runs_that_people_write_are_left_alone(text: str) -> None:
+    assert speakable(text) == text
