@@ -72,7 +72,7 @@ class Engine:
             files.lm_config, files.lm_weights, ops=ops, device=where, dtype=dtype or best_dtype(target),
             used_ids=tokenizer.used_ids,
         )  # fmt: skip
-        # MPS has no convolution of more than 65,536 output samples: the codec stays on the CPU there.
+        # MPS has no convolution of more than 65,536 output channels: the codec stays on the CPU there, as upstream's.
         codec_place, codec_target = (torch.device("cpu") if d.type == "mps" else d for d in (where, target))
         codec = load_codec(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
         return cls(lm, codec, files.codec_config, tokenizer, target, codec_target)

@@ -19,11 +19,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from .loudness import SPEECH_RMS
+
 FULL_SCALE = 32768
 THRESHOLD_DB = -50.0
 SEEK_MS = 10
 TINY = 1e-12
-SPEECH_RMS = 0.1  # the level at which upstream's threshold is meant to be applied, models/omnivoice.py:775
 
 
 @dataclass(frozen=True, eq=False)

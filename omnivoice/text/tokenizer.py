@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
 from ..intake.files import parse_json
+from ..intake.limits import MAX_TOKENIZER_BYTES
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 LAYOUT_TOKENS = ("denoise", "lang_start", "lang_end", "instruct_start", "instruct_end", "text_start", "text_end")
-MAX_BYTES = 20 << 20
 # transformers 5.3.0, models/qwen2/tokenization_qwen2.py:32
 SPLIT_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -54,8 +54,8 @@ class TextTokenizer:
     def from_json(cls, data: str | bytes) -> TextTokenizer:
         """The tokenizer in the content of a tokenizer.json; raises CheckpointError if that is none of OmniVoice's."""
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-        if len(raw) > MAX_BYTES:
-            raise CheckpointError(f"tokenizer.json must be at most {MAX_BYTES} bytes, got {len(raw)}")
+        if len(raw) > MAX_TOKENIZER_BYTES:
+            raise CheckpointError(f"tokenizer.json must be at most {MAX_TOKENIZER_BYTES} bytes, got {len(raw)}")
         try:
             table = parse_json(raw, "tokenizer.json")
         except FileError as error:

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import CheckpointError, TextError
-from omnivoice.text.tokenizer import LAYOUT_TOKENS, MAX_BYTES, TextTokenizer
+from omnivoice.intake.limits import MAX_TOKENIZER_BYTES
+from omnivoice.text.tokenizer import LAYOUT_TOKENS, TextTokenizer
 
 PIECES = [
     "<|",
@@ -140,7 +141,7 @@ def test_foreign_files_are_refused(small: dict, changes: dict, complaint: str) -
         ("[]", "not a JSON object"),
         ("[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "not UTF-8"),
-        (b" " * (MAX_BYTES + 1), "at most 20971520 bytes, got 20971521"),
+        (b" " * (MAX_TOKENIZER_BYTES + 1), "at most 20971520 bytes, got 20971521"),
         ('{"model": NaN}', "not valid JSON"),
     ],
 )
