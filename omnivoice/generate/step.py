@@ -1,8 +1,9 @@
-"""One decoding step: guided log-probabilities, confidences, and the tokens that they reveal.
+"""One decoding step: guided scores in one pass, and the tokens that they reveal.
 
-Pure tensor maths with static shapes; nothing here waits for the device. Guidance, scoring and noise are in
-float32 and in upstream's order of operations (models/omnivoice.py:1371-1470), since a different rounding
-could flip a near tie. Layer penalty: lower codebooks first. The mask token is never predicted.
+Pure tensor maths with static shapes; nothing here waits for the device. Upstream takes three softmaxes
+(models/omnivoice.py:1419); since normalisers cancel, z = (1 + g) * conditional - g * unconditional has the same
+argmax, and max(z) - logsumexp(z) is the same confidence, within float32 rounding. Layer penalty: lower codebooks
+first. The mask token is never predicted.
 """
 
 from __future__ import annotations
@@ -21,11 +22,9 @@ CLASS_TOP_RATIO = 0.1  # of the vocabulary kept when tokens are sampled (upstrea
 
 
 def guided_log_probs(conditional: Tensor, unconditional: Tensor | None, *, guidance: float, mask_id: int) -> Tensor:
-    """Logits [R, K, V] float32 -> log-probabilities [R, K, V], the mask token at -inf."""
-    log_probs = F.log_softmax(conditional, dim=-1)
-    if unconditional is not None:
-        away = log_probs - F.log_softmax(unconditional, dim=-1)
-        log_probs = F.log_softmax(log_probs + guidance * away, dim=-1)
+    """Logits [R, K, V] float32 -> guided log-probabilities [R, K, V], the mask token at -inf."""
+    guided = conditional if unconditional is None else torch.lerp(unconditional, conditional, 1 + guidance)
+    log_probs = F.log_softmax(guided, dim=-1)
     log_probs[..., mask_id] = -math.inf
     return log_probs
 
