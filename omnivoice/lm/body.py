@@ -1,8 +1,9 @@
 """The Qwen3 transformer body, bidirectional, on packed documents (transformers modeling_qwen3.py:75-330).
 
-Unusual: there is no batch dimension, no padding, no mask and no cache. Rows are [S, E]; attention runs per
-document span. The last layer computes queries, output projection and MLP for target rows alone, since
-nothing else is read. Module names equal the checkpoint's. No sampling and no embedding of audio here.
+Unusual: there is no batch dimension, no padding, no mask and no cache. Rows are [S, E]; attention runs per document
+span. The last layer computes attention, output projection and MLP for target rows alone, since nothing else is
+read. Module names equal the checkpoint's, but for the fused linears (`fused.py`). No sampling and no embedding of
+audio here.
 """
 
 from __future__ import annotations
@@ -24,21 +25,18 @@ class Attention(nn.Module):
         E, D = config.hidden_size, config.head_dim
         make = {"device": device, "dtype": dtype}
         self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, D
-        self.q_proj = ops.Linear(E, config.heads * D, bias=False, **make)
-        self.k_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
-        self.v_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
+        self.qkv_proj = ops.Linear(E, (config.heads + 2 * config.kv_heads) * D, bias=False, **make)
         self.o_proj = ops.Linear(config.heads * D, E, bias=False, **make)
         self.q_norm = ops.RMSNorm(D, eps=config.rms_norm_eps, **make)
         self.k_norm = ops.RMSNorm(D, eps=config.rms_norm_eps, **make)
 
     def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool) -> Tensor:
         """x [S, E], already normed -> [S, E], or [R, E] when only the targets ask."""
-        asking = x[layout.target_rows] if targets_only else x
-        q = self.q_norm(self.q_proj(asking).unflatten(-1, (self.heads, self.head_dim)))  # [R or S, H, D]
-        k = self.k_norm(self.k_proj(x).unflatten(-1, (self.kv_heads, self.head_dim)))  # [S, Hkv, D]
-        v = self.v_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))  # [S, Hkv, D]
+        qkv = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim))  # [S, H + 2 Hkv, D]
+        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
+        q = self.q_norm(q[layout.target_rows] if targets_only else q)  # [R or S, H, D]
         q = rotate(q, *(layout.target_rope if targets_only else layout.rope))
-        k = rotate(k, *layout.rope)
+        k = rotate(self.k_norm(k), *layout.rope)  # [S, Hkv, D]
         # Expanded by hand: with enable_gqa some builds and devices fall back to the slow math kernel.
         groups = self.heads // self.kv_heads
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [S, H, D]
@@ -68,12 +66,12 @@ class MLP(nn.Module):
         super().__init__()
         E, inner = config.hidden_size, config.intermediate_size
         make = {"bias": False, "device": device, "dtype": dtype}
-        self.gate_proj = ops.Linear(E, inner, **make)
-        self.up_proj = ops.Linear(E, inner, **make)
+        self.gate_up_proj = ops.Linear(E, 2 * inner, **make)
         self.down_proj = ops.Linear(inner, E, **make)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
+        return self.down_proj(F.silu(gate) * up)
 
 
 class Layer(nn.Module):

@@ -24,6 +24,7 @@ from ..errors import CheckpointError
 from ..intake.tensor_header import TensorInfo
 from ..intake.tensors import open_tensors
 from ..lm import OmniVoiceLM
+from ..lm.fused import fused_rows
 from ..ops import TORCH_OPS, Ops
 from .files import HOW_TO_GET
 
@@ -49,9 +50,10 @@ def load_lm(
             "the two files belong to different models; take both from the same one"
         )
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype)
-    table = _shapes(OmniVoiceLM(config, ops=TORCH_OPS, device=META, dtype=dtype))
+    table = _unfused(_shapes(OmniVoiceLM(config, ops=TORCH_OPS, device=META, dtype=dtype)), config)
     found = {name: at for name, at in _find(files).items() if name not in LM_UNUSED}
     tensors = _read(found, table, files, device=device, dtype=dtype)
+    _fuse(tensors, config)
     _refuse_zero_rows("llm.embed_tokens.weight", tensors, sorted(used_ids), files)
     _refuse_zero_rows("audio_embeddings.weight", tensors, range(config.codebooks * config.audio_vocab_size), files)
     return _fill(module, tensors)
@@ -69,6 +71,23 @@ def load_codec(config: CodecConfig, files: Sequence[Path], *, ops: Ops, device: 
     tensors = _read(found, table, files, device=device, dtype=dtype)
     tensors[WEIGHT_NORM_TARGET] = fold_weight_norm(tensors.pop(gain), tensors.pop(direction))
     return _fill(module, tensors)
+
+
+def _unfused(shapes: dict[str, tuple[int, ...]], config: LMConfig) -> dict[str, tuple[int, ...]]:
+    """The table with the checkpoint's linears in place of the fused ones."""
+    fused = fused_rows(config)
+    parts = {name: (rows, shapes[target][1]) for name, (target, _, rows) in fused.items()}
+    targets = {target for target, _, _ in fused.values()}
+    return {name: shape for name, shape in shapes.items() if name not in targets} | parts
+
+
+def _fuse(tensors: dict[str, Tensor], config: LMConfig) -> None:
+    """Stack the parts of each fused linear, and let go of them one layer at a time."""
+    parts: dict[str, list[str]] = {}
+    for name, (target, _, _) in fused_rows(config).items():
+        parts.setdefault(target, []).append(name)
+    for target, names in parts.items():
+        tensors[target] = torch.cat([tensors.pop(name) for name in names])
 
 
 def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:

@@ -67,9 +67,10 @@ def masked_forward(lm, x, spans):
     packed = layout([b - a for a, b in spans], [b - a for a, b in spans])
     for layer in lm.llm.layers:
         normed, attention = layer.input_layernorm(x), layer.self_attn
-        q = rotate(attention.q_norm(attention.q_proj(normed).view(S, 4, 8)), *packed.rope)
-        k = rotate(attention.k_norm(attention.k_proj(normed).view(S, 2, 8)), *packed.rope)
-        v = attention.v_proj(normed).view(S, 2, 8)
+        qw, kw, vw = attention.qkv_proj.weight.split((32, 16, 16))
+        q = rotate(attention.q_norm(F.linear(normed, qw).view(S, 4, 8)), *packed.rope)
+        k = rotate(attention.k_norm(F.linear(normed, kw).view(S, 2, 8)), *packed.rope)
+        v = F.linear(normed, vw).view(S, 2, 8)
         out = torch.zeros(S, 4, 8)
         for head in range(4):
             scores = q[:, head] @ k[:, head // 2].T / 8**0.5 + mask

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, Sampling
+from omnivoice.lm.fused import fused_rows
 from omnivoice.weights import locate_checkpoint
 
 LM, CODEC = "model.safetensors", "audio_tokenizer/model.safetensors"
@@ -63,8 +64,11 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
     engine = Engine.load(folder, dtype=wanted)
     assert {p.dtype for p in engine.lm.parameters()} == {wanted}
     assert {p.dtype for p in engine.codec.parameters()} == {torch.float32}
-    name = "llm.layers.0.mlp.up_proj.weight"
-    assert torch.equal(engine.lm.state_dict()[name], load_file(folder / LM)[name].to(wanted))
+    loaded, parts = engine.lm.state_dict(), load_file(folder / LM)
+    for name, (fused, start, rows) in fused_rows(engine.lm.config).items():
+        assert torch.equal(loaded[fused][start : start + rows], parts.pop(name).to(wanted))
+    for name in set(parts) - {"codebook_layer_offsets"}:
+        assert torch.equal(loaded[name], parts[name].to(wanted))
 
 
 def test_training_only_weights_are_not_loaded(folder):

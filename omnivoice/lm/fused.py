@@ -1,0 +1,31 @@
+"""Which of the checkpoint's linears are one matrix here: query, key, value; gate and up.
+
+They take the same input, so one product does for all, with fewer and larger calls. The loader stacks the
+checkpoint's weights in the order of this table, and whatever else speaks the checkpoint's names (a LoRA) finds its
+rows through `fused_rows`. The table holds names and sizes only.
+"""
+
+from __future__ import annotations
+
+from ..config import LMConfig
+
+FUSED = {"self_attn.qkv_proj": ("q_proj", "k_proj", "v_proj"), "mlp.gate_up_proj": ("gate_proj", "up_proj")}
+
+
+def part_rows(config: LMConfig) -> dict[str, int]:
+    """{part: output rows of it}."""
+    queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
+    inner = config.intermediate_size
+    return {"q_proj": queries, "k_proj": keys, "v_proj": keys, "gate_proj": inner, "up_proj": inner}
+
+
+def fused_rows(config: LMConfig) -> dict[str, tuple[str, int, int]]:
+    """{weight in the checkpoint: (weight here, first row, rows)} for every fused linear, in stacking order."""
+    rows, found = part_rows(config), dict[str, tuple[str, int, int]]()
+    for layer in range(config.layers):
+        for fused, parts in FUSED.items():
+            start, place = 0, f"llm.layers.{layer}.{fused.partition('.')[0]}"
+            for part in parts:
+                found[f"{place}.{part}.weight"] = (f"llm.layers.{layer}.{fused}.weight", start, rows[part])
+                start += rows[part]
+    return found
