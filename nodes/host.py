@@ -47,11 +47,16 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """What travels on an OMNIVOICE_MODEL socket: the engine, and ComfyUI's patcher for each of its two models."""
+    """What travels on an OMNIVOICE_MODEL socket: the engine, and ComfyUI's patcher for each of its models."""
 
     engine: Engine
     lm: comfy.model_patcher.ModelPatcher
-    codec: comfy.model_patcher.ModelPatcher
+    decoder: comfy.model_patcher.ModelPatcher
+
+    @functools.cached_property
+    def encoder(self) -> comfy.model_patcher.ModelPatcher:
+        """Made, and its weights read, when a recording is first encoded."""
+        return _patcher(self.engine.encoder, self.decoder.load_device, self.decoder.offload_device)
 
 
 def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
@@ -137,7 +142,7 @@ def load_model(name: object, dtype: object) -> LoadedModel:
     return LoadedModel(
         engine=engine,
         lm=_patcher(engine.lm, load_device, offload_device),
-        codec=_patcher(engine.codec, codec_device, offload_device),
+        decoder=_patcher(engine.decoder, codec_device, offload_device),
     )
 
 
@@ -163,15 +168,15 @@ def _patcher(
 
 
 def encode_voice(model: LoadedModel, waveform: Waveform, transcript: str) -> VoicePrompt:
-    """A voice from a recording; the codec alone is brought to the device."""
-    mm.load_models_gpu([model.codec], memory_required=model.engine.estimate_encode_bytes(waveform))
+    """A voice from a recording; the codec's encoder alone is brought to the device."""
+    mm.load_models_gpu([model.encoder], memory_required=model.engine.estimate_encode_bytes(waveform))
     return model.engine.encode_voice(waveform, transcript)
 
 
 def speak(model: LoadedModel, request: GenerationRequest) -> Speech:
     """One request spoken, with progress and cancel at every step. Refused before anything is moved if it is wrong."""
     plans = model.engine.plan([request])
-    mm.load_models_gpu([model.lm, model.codec], memory_required=model.engine.estimate_bytes(plans))
+    mm.load_models_gpu([model.lm, model.decoder], memory_required=model.engine.estimate_bytes(plans))
     bar: comfy.utils.ProgressBar | None = None
 
     def on_step(done: int, total: int) -> None:

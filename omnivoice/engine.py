@@ -1,13 +1,14 @@
 """`Engine`: the one class a caller needs. Load a checkpoint, encode a voice, speak.
 
-It holds the two modules, the tokenizer and the devices their inputs go to, and joins the rooms: plan, run,
-decode, finish. It never moves weights after loading and keeps no cache: a host (ComfyUI) owns the memory,
-and passes its own layers as `ops`. Nothing is downloaded, and no global state is touched.
+It holds the language model, the codec's two halves, the tokenizer and the devices their inputs go to, and joins
+the rooms: plan, run, decode, finish. It never moves weights after loading and keeps no cache: a host (ComfyUI) owns
+the memory, and passes its own layers as `ops`. Nothing is downloaded, and no global state is touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from os import PathLike
 
 import torch
@@ -15,23 +16,24 @@ from torch import Tensor
 
 from .audio.finish import finish_speech
 from .audio.reference import prepare_reference
-from .codec import Codec
+from .codec import CodecDecoder, CodecEncoder
 from .config import CodecConfig
 from .errors import AudioError, InputError, NumericError, TextError
 from .generate.chunks import SAMPLE_RATE
 from .generate.estimate import estimate_encoding, estimate_generation
+from .generate.graphs import StepGraphs
 from .generate.plan import make_plan
 from .generate.run import Runner
+from .generate.sample import Sampler
 from .intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from .intake.text_in import clean_text
-from .lm import OmniVoiceLM
-from .ops import TORCH_OPS, Ops
+from .ops import PLAIN_OPS, Ops, with_fast_linear
 from .text.characters import end_punctuation
 from .text.clean import speakable
 from .text.duration import text_weight
 from .text.tokenizer import TextTokenizer
-from .types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
-from .weights import load_codec, load_lm, locate_checkpoint
+from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
+from .weights import load_codec_decoder, load_codec_encoder, load_lm, locate_checkpoint
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0  # duration weight per second that a transcript can have
@@ -40,26 +42,36 @@ SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0  # duration weight per second that a tran
 class Engine:
     """A loaded OmniVoice model.
 
-    lm, codec: the modules, for a host that manages their memory. Made by `Engine.load`.
+    lm, decoder, encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA graphs.
+    Made by `Engine.load`.
     """
 
     def __init__(
-        self, lm: OmniVoiceLM, codec: Codec, codec_config: CodecConfig, tokenizer: TextTokenizer,
-        device: torch.device, codec_device: torch.device,
+        self, sampler: Sampler, decoder: CodecDecoder, load_encoder: Callable[[], CodecEncoder],
+        codec_config: CodecConfig, tokenizer: TextTokenizer, codec_device: torch.device,
     ):  # fmt: skip
-        self.lm, self.codec, self.codec_config, self.tokenizer = lm, codec, codec_config, tokenizer
-        self._lm_device, self._codec_device = device, codec_device
+        self.lm, self.decoder, self.codec_config, self.tokenizer = sampler.lm, decoder, codec_config, tokenizer
+        self.sampler, self._load_encoder, self._codec_device = sampler, load_encoder, codec_device
+
+    @cached_property
+    def encoder(self) -> CodecEncoder:
+        """Sound to codes: read from the file when a recording is first encoded, since speaking does not need it.
+
+        Raises CheckpointError or FileError if the file is damaged or gone.
+        """
+        return self._load_encoder()
 
     @classmethod
     def load(
         cls, folder: str | PathLike[str], device: str | torch.device = "cpu", dtype: torch.dtype | None = None, *,
-        codec_folder: str | PathLike[str] | None = None, ops: Ops = TORCH_OPS,
-        compute_device: str | torch.device | None = None,
+        codec_folder: str | PathLike[str] | None = None, ops: Ops = PLAIN_OPS,
+        compute_device: str | torch.device | None = None, speedups: Speedups = ALL_SPEEDUPS,
     ) -> Engine:  # fmt: skip
         """Load a snapshot folder straight into `dtype` (None: the device's best) on `device`.
 
         codec_folder: where the codec is, if not in `folder`/audio_tokenizer. ops: layer library.
-        compute_device: where inputs go, if the host moves weights there itself; default `device`.
+        compute_device: where inputs go, if the host moves weights there itself; default `device`. speedups: exact
+        shortcuts, all on.
         Raises CheckpointError or FileError, which name what is missing or wrong, InputError for another dtype.
         """
         if dtype is not None and dtype not in DTYPES:
@@ -68,14 +80,19 @@ class Engine:
         target = where if compute_device is None else torch.device(compute_device)
         files = locate_checkpoint(folder, codec_folder)
         tokenizer = TextTokenizer.from_json(files.tokenizer_json())
-        lm = load_lm(
+        ops = with_fast_linear(ops) if speedups.fast_linear else ops
+        lm, text = load_lm(
             files.lm_config, files.lm_weights, ops=ops, device=where, dtype=dtype or best_dtype(target),
-            used_ids=tokenizer.used_ids,
+            used_ids=tokenizer.used_ids, fused=speedups.fused_linears,
         )  # fmt: skip
         # MPS has no convolution of more than 65,536 output channels: the codec stays on the CPU there, as upstream's.
         codec_place, codec_target = (torch.device("cpu") if d.type == "mps" else d for d in (where, target))
-        codec = load_codec(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
-        return cls(lm, codec, files.codec_config, tokenizer, target, codec_target)
+        decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
+        encoder = partial(
+            load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_place
+        )  # its names and shapes were checked with the decoder's
+        sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
+        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_target)
 
     @torch.no_grad()  # not inference_mode: its tensors could be neither changed nor trained on by the caller
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
@@ -92,7 +109,7 @@ class Engine:
         text = _transcript(text)
         prepared = prepare_reference(waveform, has_text=bool(text))
         warnings = list(prepared.warnings)
-        codes = self.codec.encode(prepared.samples.to(self._codec_device)).cpu()
+        codes = self.encoder.encode(prepared.samples.to(self._codec_device)).cpu()
         if text:
             warnings += _rate_warnings(text, prepared.samples.shape[1] / SAMPLE_RATE)
         else:
@@ -132,7 +149,7 @@ class Engine:
             raise InputError(
                 f"generator must be a torch.Generator on the CPU, got {shown(generator)}; for a seed, use seed"
             )
-        codes = Runner(self.lm, self.tokenizer, self._lm_device).run(plans, generator, on_step)
+        codes = Runner(self.sampler, self.tokenizer).run(plans, generator, on_step)
         return [self._finish(plan, chunks) for plan, chunks in zip(plans, codes)]
 
     def estimate_bytes(self, plans: Sequence[GenerationPlan]) -> int:
@@ -173,7 +190,7 @@ class Engine:
 
     def _decode(self, codes: Tensor) -> Tensor:
         """Codes [K, T] -> samples [1, N] on the CPU, finite."""
-        samples = self.codec.decode(codes.to(self._codec_device)).cpu()
+        samples = self.decoder.decode(codes.to(self._codec_device)).cpu()
         if not bool(torch.isfinite(samples).all()):
             raise NumericError(
                 f"the codec produced NaN or Inf in {torch.float32} on {self._codec_device.type}: check the model's "

@@ -1,7 +1,7 @@
 """The layer seam: where weighted layers come from, and which library multiplies their matrices.
 
 Every weighted layer in `lm/` and `codec/` is made through an `Ops`, always with `device=` and `dtype=`.
-`torch.nn` is the default; inside ComfyUI the host passes `comfy.ops.manual_cast`, and that alone buys
+`torch.nn` is the default; inside ComfyUI the host builds on `comfy.ops.manual_cast`, and that alone buys
 offloading, partial loading and fp8. Raw parameters (Snake, codebooks) are cast where they are used, with
 `cast_to_input`.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -44,9 +45,6 @@ class Ops(Protocol):
     @property
     def GroupNorm(self) -> Callable[..., nn.Module]: ...
 
-    @property
-    def RMSNorm(self) -> Callable[..., nn.Module]: ...
-
 
 LinearFunction = Callable[[Tensor, Tensor, "Tensor | None"], Tensor]
 
@@ -58,7 +56,7 @@ TOLERANCE = 1e-4  # of products of this size; a broken kernel is off by far more
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear(x, weight, bias); x [..., in], weight [out, in], bias [out] or None -> [..., out]."""
-    if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32 or torch.is_grad_enabled():
+    if not _is_plain(x) or not _is_plain(weight) or torch.is_grad_enabled():
         return F.linear(x, weight, bias)
     return cpu_backend(torch.get_num_threads())(x, weight, bias)
 
@@ -95,26 +93,46 @@ def _fastest(call: LinearFunction, x: Tensor, weight: Tensor) -> float:
     return best
 
 
-class FastLinear(torch.nn.Linear):
-    """torch.nn's linear layer, through `linear`."""
+@dataclass(frozen=True)
+class LayerLibrary:
+    """An `Ops` put together from parts."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias)
-
-
-class TorchOps:
-    """Plain `torch.nn` layers: weights live on one device, in one dtype."""
-
-    Linear = FastLinear
-    Conv1d = torch.nn.Conv1d
-    ConvTranspose1d = torch.nn.ConvTranspose1d
-    Embedding = torch.nn.Embedding
-    LayerNorm = torch.nn.LayerNorm
-    GroupNorm = torch.nn.GroupNorm
-    RMSNorm = torch.nn.RMSNorm
+    Linear: Callable[..., nn.Module]
+    Conv1d: Callable[..., nn.Module]
+    ConvTranspose1d: Callable[..., nn.Module]
+    Embedding: Callable[..., nn.Module]
+    LayerNorm: Callable[..., nn.Module]
+    GroupNorm: Callable[..., nn.Module]
 
 
-TORCH_OPS: Ops = TorchOps()
+def with_fast_linear(base: Ops) -> Ops:
+    """`base`, with linear layers that go through `linear` where their weights lie ready; a host's layers that have to
+    move, cast or patch a weight first still do so themselves."""
+
+    class FastLinear(base.Linear):  # type: ignore[name-defined]
+        def forward(self, x: Tensor) -> Tensor:
+            if _takes_fast_path(self, x):
+                return cpu_backend(torch.get_num_threads())(x, self.weight, self.bias)
+            return super().forward(x)
+
+    return LayerLibrary(FastLinear, base.Conv1d, base.ConvTranspose1d, base.Embedding, base.LayerNorm, base.GroupNorm)
+
+
+def _takes_fast_path(layer: nn.Module, x: Tensor) -> bool:
+    """Float32 on a CPU, no gradients, and nothing for ComfyUI to do to the weight when it is used."""
+    weight = layer.weight
+    return (
+        _is_plain(x) and type(weight) is nn.Parameter and _is_plain(weight) and not torch.is_grad_enabled()
+        and not getattr(layer, "weight_function", None) and not getattr(layer, "bias_function", None)
+    )  # fmt: skip
+
+
+def _is_plain(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype == torch.float32
+
+
+PLAIN_OPS: Ops = LayerLibrary(nn.Linear, nn.Conv1d, nn.ConvTranspose1d, nn.Embedding, nn.LayerNorm, nn.GroupNorm)
+TORCH_OPS: Ops = with_fast_linear(PLAIN_OPS)
 
 
 def cast_to_input(parameter: Tensor, x: Tensor) -> Tensor:

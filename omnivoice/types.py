@@ -17,12 +17,14 @@ from .errors import AudioError
 from .voice import VoiceDesign, VoicePrompt
 
 __all__ = [
+    "ALL_SPEEDUPS",
     "Chunk",
     "GenerationPlan",
     "GenerationRequest",
     "OnStep",
     "Sampling",
     "Speech",
+    "Speedups",
     "VoiceDesign",
     "VoicePrompt",
     "Waveform",
@@ -81,6 +83,31 @@ class Sampling:
     layer_penalty: float = 5.0
     position_temperature: float = 5.0
     class_temperature: float = 0.0
+
+
+@dataclass(frozen=True)
+class Speedups:
+    """Shortcuts that leave every token as it is; all are on unless one is measured, or suspected of a fault.
+
+    packed: all documents in one forward pass, not one after another. targets_only: the last layer and the heads
+    run on target rows alone. skip_unguided: no unconditional documents at guidance 0. early_stop: no forward pass
+    once nothing is masked. one_pass_guidance: one softmax instead of three. fused_linears: query, key, value and
+    gate, up are one product each. fast_linear: float32 products on a CPU by the faster of torch's libraries.
+    windows: long codes are decoded in overlapping windows. graphs: steps replay as CUDA graphs where that is exact.
+    """
+
+    packed: bool = True
+    targets_only: bool = True
+    skip_unguided: bool = True
+    early_stop: bool = True
+    one_pass_guidance: bool = True
+    fused_linears: bool = True
+    fast_linear: bool = True
+    windows: bool = True
+    graphs: bool = True
+
+
+ALL_SPEEDUPS = Speedups()
 
 
 @dataclass(frozen=True)

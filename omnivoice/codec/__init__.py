@@ -8,14 +8,15 @@ from .keys import (
     fold_weight_norm,
     is_training_only,
 )
-from .model import Codec
+from .model import CodecDecoder, CodecEncoder
 
 __all__ = [
     "TRAINING_ONLY_PREFIXES",
     "TRAINING_ONLY_SUFFIXES",
     "WEIGHT_NORM_PAIRS",
     "WEIGHT_NORM_TARGET",
-    "Codec",
+    "CodecDecoder",
+    "CodecEncoder",
     "fold_weight_norm",
     "is_training_only",
 ]

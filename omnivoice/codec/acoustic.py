@@ -105,7 +105,7 @@ class AcousticDecoder(nn.Module):
 
     Receptive field with the published strides (8, 5, 4, 2, 3): the features of frame t reach the samples
     960 t - 9458 to 960 t + 10392, so a sample depends on its own frame, the 10 before it and the 10 after it,
-    and so does `Codec.decode` on the codes.
+    and so does `CodecDecoder.decode` on the codes.
     """
 
     def __init__(self, config: AcousticConfig, layers: Layers):

@@ -1,8 +1,8 @@
 """What the codec's weight file holds besides the module's own keys, and how the loader is to treat it.
 
-The published file has 527 tensors. 485 of them go into `Codec` key for key; two are the weight-normed kernel of
-HuBERT's positional convolution, which the loader folds into one plain weight; 40 serve training alone and are
-not loaded. Nothing here reads a file.
+The published file has 527 tensors. 485 of them go into `CodecEncoder` and `CodecDecoder` key for key; two are the
+weight-normed kernel of HuBERT's positional convolution, which the loader folds into one plain weight; 40 serve
+training alone and are not loaded. Nothing here reads a file.
 """
 
 from __future__ import annotations

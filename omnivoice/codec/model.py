@@ -1,9 +1,11 @@
 """The codec: mono sound at 24 kHz to codes [K, T] and back (modeling_higgs_audio_v2_tokenizer.py:453-588).
 
 Encoding fuses two views of the sound, DAC features of the 24 kHz signal and HuBERT features of the same
-signal at 16 kHz, and quantizes the fusion; decoding goes through the acoustic decoder alone. Unusual: no
-buffers, no training parts, one recording at a time. Levels, silence, clipping to whole frames and channel
-mixing are the caller's business (`audio/`).
+signal at 16 kHz, and quantizes the fusion; decoding goes through the acoustic decoder alone. Unusual: two modules,
+since speaking does not need the encoder; the small quantizer is in both. State-dict keys equal the checkpoint's, see
+`keys`. Weights are left uninitialised: the loader fills every one. Computes in float32; where weights lie and in
+which dtype is the business of `ops`. No buffers, no training parts, one recording at a time. Levels, silence,
+clipping to whole frames and channel mixing are the caller's business (`audio/`).
 """
 
 from __future__ import annotations
@@ -26,13 +28,8 @@ from .semantic import SemanticEncoder
 SEMANTIC_PADDING = 160
 
 
-class Codec(nn.Module):
-    """HiggsAudio v2 tokenizer without its training parts. State-dict keys equal the checkpoint's, see `keys`.
-
-    Weights are left uninitialised: the loader fills every one. Computes in float32; where weights lie and in
-    which dtype is the business of `ops`. A decoded sample depends on the codes of its own frame, the 10
-    before it and the 10 after it (`AcousticDecoder`); an encoded frame depends on the whole recording.
-    """
+class CodecEncoder(nn.Module):
+    """HiggsAudio v2 tokenizer, sound to codes. An encoded frame depends on the whole recording."""
 
     def __init__(
         self, config: CodecConfig, *, ops: Ops, device: torch.device | str | None = None, dtype: torch.dtype
@@ -42,11 +39,9 @@ class Codec(nn.Module):
         self.config = config
         self.dtype = dtype
         self.acoustic_encoder = AcousticEncoder(config.acoustic, layers)
-        self.acoustic_decoder = AcousticDecoder(config.acoustic, layers)
         self.encoder_semantic = SemanticEncoder(config, layers)
         self.semantic_model = Hubert(config.semantic, layers)
         self.fc = layers.linear(config.hidden_size, config.hidden_size)
-        self.fc2 = layers.linear(config.hidden_size, config.acoustic.hidden_size)
         self.quantizer = ResidualQuantizer(config, layers)
 
     def get_dtype(self) -> torch.dtype:
@@ -84,6 +79,28 @@ class Codec(nn.Module):
         features = self.semantic_model(F.pad(low, (SEMANTIC_PADDING, SEMANTIC_PADDING)))  # [1, L, E']
         features = features[:, :: self.config.semantic_downsample]
         return self.encoder_semantic(features.transpose(1, 2))
+
+
+class CodecDecoder(nn.Module):
+    """HiggsAudio v2 tokenizer, codes to sound.
+
+    A decoded sample depends on the codes of its own frame, the 10 before it and the 10 after it (`AcousticDecoder`).
+    """
+
+    def __init__(
+        self, config: CodecConfig, *, ops: Ops, device: torch.device | str | None = None, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        layers = Layers(ops, device, dtype)
+        self.config = config
+        self.dtype = dtype
+        self.acoustic_decoder = AcousticDecoder(config.acoustic, layers)
+        self.fc2 = layers.linear(config.hidden_size, config.acoustic.hidden_size)
+        self.quantizer = ResidualQuantizer(config, layers)
+
+    def get_dtype(self) -> torch.dtype:
+        """The dtype that the weights were made in (ComfyUI's patcher asks for it)."""
+        return self.dtype
 
     @torch.no_grad()
     def decode(self, codes: Tensor) -> Tensor:

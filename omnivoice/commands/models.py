@@ -34,14 +34,20 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def load_engine(options: argparse.Namespace) -> Engine:
     """The engine that the options name."""
+    device = usable_device(options.device)
+    dtype = DTYPES[options.dtype] if options.dtype else None
+    return Engine.load(find_model(options.model), device, dtype, codec_folder=options.codec)
+
+
+def usable_device(name: str) -> torch.device:
+    """The device of that name; raises InputError if there is none here."""
     try:
-        device = torch.device(options.device)
+        device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"device {options.device!r} cannot be used here ({reason}): try --device cpu") from error
-    dtype = DTYPES[options.dtype] if options.dtype else None
-    return Engine.load(find_model(options.model), device, dtype, codec_folder=options.codec)
+        raise InputError(f"device {name!r} cannot be used here ({reason}): try --device cpu") from error
+    return device
 
 
 def find_model(named: str | None) -> Path:

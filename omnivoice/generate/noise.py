@@ -26,10 +26,11 @@ class ItemNoise:
     position: tuple[Tensor | None, ...]
     class_states: tuple[Tensor | None, ...]
 
-    def position_gumbel(self, step: int, device: torch.device) -> Tensor | None:
-        """Gumbel noise [K, T] float32 for choosing positions, or None when it is off."""
-        uniform = self.position[step]
-        return None if uniform is None else gumbel(uniform).to(device)
+    def positions_gumbel(self) -> Tensor:
+        """Gumbel noise [steps, K, T] float32 for choosing positions; 0 at steps that draw none."""
+        K, T, _ = self.shape
+        off = torch.zeros(K, T)
+        return torch.stack([off if uniform is None else gumbel(uniform) for uniform in self.position])
 
     def class_gumbel(self, step: int, device: torch.device) -> Tensor | None:
         """Gumbel noise [K, T, V] float32 for sampling tokens, or None when it is off."""
@@ -39,6 +40,23 @@ class ItemNoise:
         generator = torch.Generator()
         generator.set_state(state)
         return gumbel(torch.rand(self.shape, generator=generator)).to(device)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNoise:
+    """Noise of a batch, on its device, ready before the loop. positions: Gumbel noise [steps, K, sum of T] float32, 0
+    where an item draws none, or None when it is off. items: for sampling tokens; empty when that is off."""
+
+    positions: Tensor | None
+    items: tuple[ItemNoise, ...]
+
+    @classmethod
+    def of(cls, items: Sequence[ItemNoise], device: torch.device) -> BatchNoise:
+        """Side by side, in the order of the packed targets."""
+        classes = any(state is not None for item in items for state in item.class_states)
+        positions = [item.positions_gumbel() for item in items]
+        drawn = any(uniform is not None for item in items for uniform in item.position)
+        return cls(torch.cat(positions, dim=2).to(device) if drawn else None, tuple(items) if classes else ())
 
 
 def gumbel(uniform: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..lm import OmniVoiceLM, PackedLayout
+from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,38 +33,43 @@ class Item:
 
 @dataclass(frozen=True, eq=False)
 class PackedItems:
-    """The constants of a batch. base: [S, E] embedded rows, targets still empty. frame_spans: each item's
-    columns in the packed targets [K, sum of T]. guided: whether unconditional documents are present."""
+    """The constants of a batch. base: [S, E] embedded rows, targets still empty. offsets: [K, 1], see
+    `OmniVoiceLM.audio_offsets`. frames: of each item, in the order of the packed targets [K, sum of T].
+    guided: whether unconditional documents are present."""
 
     base: Tensor
     layout: PackedLayout
-    frame_spans: tuple[tuple[int, int], ...]
+    offsets: Tensor
+    frames: tuple[int, ...]
     guided: bool
 
-    def rows(self, lm: OmniVoiceLM, codes: Tensor) -> Tensor:
-        """The embedded row [S, E] for the current codes [K, sum of T], mask id where not yet revealed."""
-        target = lm.embed_audio(codes)  # [sum of T, E]
+    def rows(self, lm: OmniVoiceLM, codes: Tensor, base: Tensor) -> Tensor:
+        """`base` with the current codes [K, sum of T] embedded in it, mask id where not yet revealed: [S, E].
+
+        base: `self.base` or a copy of it at another place.
+        """
+        target = lm.embed_audio(codes, self.offsets)  # [sum of T, E]
         if self.guided:
             target = torch.cat((target, target))
-        return self.base.index_copy(0, self.layout.target_rows, target.to(self.base.dtype))
+        return base.index_copy(0, self.layout.target_rows, target)
 
 
-def pack_items(lm: OmniVoiceLM, items: Sequence[Item], *, guided: bool, device: torch.device) -> PackedItems:
+def pack_items(
+    lm: OmniVoiceLM, text: TextEmbedding, items: Sequence[Item], *, guided: bool, device: torch.device
+) -> PackedItems:
     """Embed prompts and references, and lay the documents out; tensors land on `device`."""
-    frames = [item.frames for item in items]
+    config, dtype = lm.config, lm.get_dtype()
+    frames, offsets = [item.frames for item in items], lm.audio_offsets(device)
     parts, lengths = [], [item.length for item in items]
     for item in items:
-        parts.append(lm.embed_text(torch.tensor(item.prompt_ids, device=device)))
+        parts.append(text.rows(item.prompt_ids, dtype=dtype, device=device))
         if item.reference is not None:
-            parts.append(lm.embed_audio(item.reference.to(device)))
-        parts.append(parts[0].new_zeros(item.frames, parts[0].shape[1]))
+            parts.append(lm.embed_audio(item.reference.to(device), offsets))
+        parts.append(parts[0].new_zeros(item.frames, config.hidden_size))
     if guided:
-        parts.append(parts[0].new_zeros(sum(frames), parts[0].shape[1]))
+        parts.append(parts[0].new_zeros(sum(frames), config.hidden_size))
         lengths += frames
-    config = lm.config
     layout = PackedLayout.build(
         lengths, frames * 2 if guided else frames, head_dim=config.head_dim, theta=config.rope_theta, device=device
     )
-    starts = [sum(frames[:i]) for i in range(len(frames))]
-    spans = tuple((start, start + t) for start, t in zip(starts, frames))
-    return PackedItems(torch.cat(parts), layout, spans, guided)
+    return PackedItems(torch.cat(parts), layout, offsets, tuple(frames), guided)

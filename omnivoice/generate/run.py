@@ -2,25 +2,26 @@
 
 Order is upstream's (models/omnivoice.py:680-720, 900-1010): all short texts at once, then the first chunks
 of the long ones, then the second, and so on; within a round, items draw their noise in turn. With a
-generator per request that order does not show; with one shared generator it reproduces upstream's batch.
-A round is split into batches of bounded size after its noise is drawn, so the split changes no token.
+generator per request that order does not show, and noise is drawn when a batch begins; with one shared generator it
+is drawn for the whole round first, which reproduces upstream's batch. A round is split into batches of bounded size;
+the split changes no token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..lm import OmniVoiceLM
 from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
 from .noise import ItemNoise
 from .pack import Item
-from .sample import item_noise, sample_codes
+from .sample import Sampler, item_noise
 
 ROWS_PER_BATCH = 4096  # packed rows; bounds the logits to about 0.5 GB at the published sizes
 Job = tuple[int, int]  # (plan, chunk)
@@ -28,11 +29,10 @@ Job = tuple[int, int]  # (plan, chunk)
 
 @dataclass(frozen=True, eq=False)
 class Runner:
-    """The loaded parts a run needs. rows_per_batch bounds how much is packed together."""
+    """What a run needs. rows_per_batch bounds how much is packed together."""
 
-    lm: OmniVoiceLM
+    sampler: Sampler
     tokenizer: TextTokenizer
-    device: torch.device
     rows_per_batch: int = ROWS_PER_BATCH
 
     def run(
@@ -44,17 +44,20 @@ class Runner:
         progress = _Progress(on_step, self._steps(plans))
         for sampling, jobs in rounds(plans):
             items = [self._item(plans[p], c, codes[p]) for p, c in jobs]
-            noises = item_noise(self.lm.config, items, [generators[p] for p, _ in jobs], sampling)
+            draw = partial(self._noise, items, [generators[p] for p, _ in jobs], sampling)
+            shared = draw(range(len(jobs))) if generator is not None else None
             for batch in self._batches(items):
-                results = self._sample([items[i] for i in batch], [noises[i] for i in batch], sampling, progress)
+                noises = draw(batch) if shared is None else [shared[i] for i in batch]
+                results = self.sampler.sample([items[i] for i in batch], noises, sampling, progress.advance)
                 for i, result in zip(batch, results):
                     codes[jobs[i][0]].append(result)
         return codes
 
-    def _sample(
-        self, items: list[Item], noises: list[ItemNoise], sampling: Sampling, progress: _Progress
-    ) -> list[Tensor]:
-        return sample_codes(self.lm, items, noises, sampling=sampling, device=self.device, on_step=progress.advance)
+    def _noise(
+        self, items: Sequence[Item], generators: Sequence[torch.Generator], sampling: Sampling, batch: Sequence[int]
+    ) -> list[ItemNoise]:
+        config = self.sampler.lm.config
+        return item_noise(config, [items[i] for i in batch], [generators[i] for i in batch], sampling)
 
     def _item(self, plan: GenerationPlan, index: int, done: Sequence[Tensor]) -> Item:
         """The prompt of one chunk; done: codes of the plan's earlier chunks."""

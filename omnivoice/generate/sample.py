@@ -1,26 +1,29 @@
 """The sampling loop: a batch of items from all-masked to codes.
 
-Items of one call share their sampling settings and are packed together; each brings its own noise, drawn
-beforehand, so an item's tokens do not depend on its neighbours. The model stops running as soon as nothing
-is masked (short items are done before the last step). Finite logits are checked once, after the loop, to keep the
-device busy. Choosing what goes into a batch is `engine`'s.
+Items of one call share their sampling settings and are packed together; each brings its own noise, so an item's
+tokens do not depend on its neighbours. Whatever does not change from step to step is made before the loop, and nothing
+in it waits for the device. The model stops running as soon as nothing is masked (short items are done before the last
+step). Finite log-probabilities are checked once, after the loop. What goes into a batch is `run`'s business.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..config import LMConfig
 from ..errors import NumericError
-from ..lm import OmniVoiceLM
-from ..types import Sampling
-from .noise import ItemNoise, draw_noise
-from .pack import Item, pack_items
+from ..lm import OmniVoiceLM, TextEmbedding
+from ..types import Sampling, Speedups
+from .graphs import StepGraphs, weights_identity
+from .noise import BatchNoise, ItemNoise, draw_noise
+from .pack import Item, PackedItems, pack_items
 from .schedule import reveal_counts
-from .step import guided_log_probs, reveal
+from .step import Cells, predict, reveal
 
 
 def item_noise(
@@ -35,37 +38,55 @@ def _counts(config: LMConfig, items: Sequence[Item], sampling: Sampling) -> list
     return [reveal_counts(item.frames * config.codebooks, sampling.steps, sampling.t_shift) for item in items]
 
 
-def sample_codes(
-    lm: OmniVoiceLM, items: Sequence[Item], noises: Sequence[ItemNoise], *, sampling: Sampling,
-    device: torch.device, on_step: Callable[[int], None],
-) -> list[Tensor]:  # fmt: skip
-    """One [K, T] int64 tensor of codes per item, on the CPU. `on_step(len(items))` is called `sampling.steps` times.
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """The model and where it runs; `sample` is the loop."""
 
-    Raises NumericError when the model's output is not finite.
-    """
-    config = lm.config
-    counts = _counts(config, items, sampling)
-    packed = pack_items(lm, items, guided=sampling.guidance != 0, device=device)
-    codes = [torch.full((config.codebooks, item.frames), config.audio_mask_id, device=device) for item in items]
-    finite = torch.ones((), dtype=torch.bool, device=device)
-    for step in range(sampling.steps):
-        if any(count[step] for count in counts):
-            logits = lm(packed.rows(lm, torch.cat(codes, dim=1)), packed.layout)
-            finite = finite & torch.isfinite(logits).all()
-            conditional, unconditional = logits.chunk(2) if packed.guided else (logits, None)
-            log_probs = guided_log_probs(
-                conditional, unconditional, guidance=sampling.guidance, mask_id=config.audio_mask_id
-            )
-            for i, (start, end) in enumerate(packed.frame_spans):
-                if counts[i][step]:
-                    codes[i] = reveal(
-                        codes[i], log_probs[start:end], count=counts[i][step], noise=noises[i], step=step,
-                        sampling=sampling, mask_id=config.audio_mask_id,
+    lm: OmniVoiceLM
+    text: TextEmbedding
+    device: torch.device
+    speedups: Speedups
+    graphs: StepGraphs
+
+    def sample(
+        self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling, on_step: Callable[[int], None]
+    ) -> list[Tensor]:
+        """One [K, T] int64 tensor of codes per item, on the CPU.
+
+        `on_step(len(items))` is called `sampling.steps` times. Raises NumericError when the output is not finite.
+        """
+        config, device, speedups = self.lm.config, self.device, self.speedups
+        counts = list(zip(*_counts(config, items, sampling)))  # [steps][items]
+        guided = sampling.guidance != 0 or not speedups.skip_unguided
+        packed = pack_items(self.lm, self.text, items, guided=guided, device=device)
+        run = self._step(packed, sampling, sum(any(count) for count in counts))
+        noise, cells = BatchNoise.of(noises, device), Cells.of(config.codebooks, packed.frames, device)
+        codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
+        finite = torch.ones((), dtype=torch.bool, device=device)
+        for step in range(sampling.steps):
+            if any(counts[step]) or not speedups.early_stop:
+                log_probs = run(codes)
+                if any(counts[step]):
+                    codes, good = reveal(
+                        codes, log_probs, cells, step=step, counts=counts[step], noise=noise, sampling=sampling,
+                        mask_id=config.audio_mask_id,
                     )  # fmt: skip
-        on_step(len(items))
-    if not bool(finite):
-        raise NumericError(
-            f"the model produced NaN or Inf in {lm.get_dtype()} on {device.type}: load it in float32 "
-            "(or bfloat16 on a GPU that has it), and check the model file"
-        )
-    return [c.cpu() for c in codes]
+                    finite = finite & good
+            on_step(len(items))
+        if not bool(finite):
+            raise NumericError(
+                f"the model produced NaN or Inf in {self.lm.get_dtype()} on {device.type}: load it in float32 "
+                "(or bfloat16 on a GPU that has it), and check the model file"
+            )
+        return [part.clone() for part in codes.cpu().split(packed.frames, dim=1)]
+
+    def _step(self, packed: PackedItems, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
+        """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities."""
+        config = self.lm.config
+        layout, guidance = packed.layout, sampling.guidance
+        example = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=self.device)
+        return self.graphs.runner(
+            (layout.lengths, layout.target_lengths, guidance, self.speedups),
+            partial(predict, self.lm, packed, guidance, self.speedups), example, packed.base,
+            weights=weights_identity(self.lm, packed.base.device), steps=steps,
+        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One decoding step: guided scores in one pass, and the tokens that they reveal.
+"""One decoding step: what the model predicts for every cell, and which predictions are revealed.
 
 Pure tensor maths with static shapes; nothing here waits for the device. Upstream takes three softmaxes
 (models/omnivoice.py:1419); since normalisers cancel, z = (1 + g) * conditional - g * unconditional has the same
@@ -9,50 +9,107 @@ first. The mask token is never predicted.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..types import Sampling
-from .noise import ItemNoise
+from ..lm import OmniVoiceLM
+from ..types import Sampling, Speedups
+from .noise import BatchNoise
+from .pack import PackedItems
 
 COLDEST = 1e-6  # below this a temperature would push every score out of float32; it is greedy long before
 CLASS_TOP_RATIO = 0.1  # of the vocabulary kept when tokens are sampled (upstream _filter_top_k)
 
 
-def guided_log_probs(conditional: Tensor, unconditional: Tensor | None, *, guidance: float, mask_id: int) -> Tensor:
-    """Logits [R, K, V] float32 -> guided log-probabilities [R, K, V], the mask token at -inf."""
-    guided = conditional if unconditional is None else torch.lerp(unconditional, conditional, 1 + guidance)
-    log_probs = F.log_softmax(guided, dim=-1)
-    log_probs[..., mask_id] = -math.inf
+def predict(
+    lm: OmniVoiceLM, packed: PackedItems, guidance: float, speedups: Speedups, codes: Tensor, base: Tensor
+) -> Tensor:
+    """Codes [K, sum of T] int64 -> guided log-probabilities [sum of T, K, V] float32, the mask token at -inf.
+
+    base: see `PackedItems.rows`.
+    """
+    rows = packed.rows(lm, codes, base)
+    parts = [(slice(None), packed.layout)] if speedups.packed else packed.layout.documents()
+    each = [lm(rows[part], layout, targets_only=speedups.targets_only) for part, layout in parts]
+    logits = each[0] if len(each) == 1 else torch.cat(each)
+    conditional, unconditional = logits.chunk(2) if packed.guided else (logits, None)
+    guided = guide_in_one if speedups.one_pass_guidance else guide_as_upstream
+    log_probs = guided(conditional, unconditional, guidance)
+    log_probs[..., lm.config.audio_mask_id] = -math.inf
     return log_probs
 
 
+def guide_in_one(conditional: Tensor, unconditional: Tensor | None, guidance: float) -> Tensor:
+    """Logits [R, K, V] float32, twice -> guided log-probabilities [R, K, V], a new tensor."""
+    guided = conditional if unconditional is None else torch.lerp(unconditional, conditional, 1 + guidance)
+    return F.log_softmax(guided, dim=-1)
+
+
+def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidance: float) -> Tensor:
+    """The same by upstream's three softmaxes, to compare with."""
+    log_probs = F.log_softmax(conditional, dim=-1)
+    if unconditional is None:
+        return log_probs
+    return F.log_softmax(log_probs + guidance * (log_probs - F.log_softmax(unconditional, dim=-1)), dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Constant indices of a batch. layers: [K, 1] int64, 0 to K - 1. items: for each item, where its cells, codebook
+    by codebook, lie in the flattened [K, sum of T]: [K * T] int64."""
+
+    layers: Tensor
+    items: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, codebooks: int, frames: Sequence[int], device: torch.device) -> Cells:
+        """For items of these lengths, packed in this order."""
+        cells = torch.arange(codebooks * sum(frames)).view(codebooks, -1)
+        items = tuple(part.flatten().to(device) for part in cells.split(list(frames), dim=1))
+        return cls(torch.arange(codebooks, device=device)[:, None], items)
+
+
 def reveal(
-    codes: Tensor, log_probs: Tensor, *, count: int, noise: ItemNoise, step: int, sampling: Sampling, mask_id: int
-) -> Tensor:
-    """Codes [K, T] with `count` more tokens revealed, where the model is most confident.
+    codes: Tensor, log_probs: Tensor, cells: Cells, *, step: int, counts: Sequence[int], noise: BatchNoise,
+    sampling: Sampling, mask_id: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
 
-    log_probs: [T, K, V] float32 of this item. Already revealed positions are never chosen again.
+    log_probs: [sum of T, K, V] float32. Already revealed cells are never chosen again. Also returns a bool [],
+    whether the log-probabilities are free of NaN and Inf.
     """
-    log_probs = log_probs.transpose(0, 1)  # [K, T, V]
-    tokens = _choose_tokens(log_probs, noise.class_gumbel(step, codes.device), sampling.class_temperature)  # [K, T]
-    layers = torch.arange(codes.shape[0], device=codes.device)[:, None]  # [K, 1]
-    scores = log_probs.amax(dim=-1) - layers * sampling.layer_penalty  # [K, T]
-    position = noise.position_gumbel(step, codes.device)
-    if position is not None:
-        scores = scores / max(sampling.position_temperature, COLDEST) + position
-    scores = scores.masked_fill(codes != mask_id, -math.inf).flatten()  # [K*T]
-    chosen = scores.topk(count).indices
-    flat = codes.flatten()
-    return flat.index_copy(0, chosen, tokens.flatten()[chosen]).view_as(codes)
+    best, tokens = log_probs.max(dim=-1)  # [sum of T, K]
+    finite = torch.isfinite(best).all()
+    if noise.items:
+        tokens = _sample_tokens(log_probs, tokens, noise, step, sampling.class_temperature)
+    scores = best.t() - cells.layers * sampling.layer_penalty  # [K, sum of T]
+    if noise.positions is not None:
+        scores = scores / max(sampling.position_temperature, COLDEST) + noise.positions[step]
+    scores = scores.masked_fill(codes != mask_id, -math.inf).flatten()
+    chosen = [own[scores[own].topk(count).indices] for own, count in zip(cells.items, counts) if count]
+    where = chosen[0] if len(chosen) == 1 else torch.cat(chosen)
+    flat = codes.flatten().index_copy(0, where, tokens.t().flatten()[where])
+    return flat.view_as(codes), finite
 
 
-def _choose_tokens(log_probs: Tensor, noise: Tensor | None, temperature: float) -> Tensor:
-    """The likeliest token of each cell, or a sample among the likeliest tenth of the vocabulary: [K, T]."""
-    if noise is None:
-        return log_probs.argmax(dim=-1)
+def _sample_tokens(log_probs: Tensor, tokens: Tensor, noise: BatchNoise, step: int, temperature: float) -> Tensor:
+    """Tokens [sum of T, K], those of items that draw noise at this step chosen among the likeliest of each cell."""
+    parts, start = [], 0
+    for item in noise.items:
+        rows = slice(start, start + item.shape[1])
+        gumbel = item.class_gumbel(step, log_probs.device)  # [K, T, V]
+        own = log_probs[rows].transpose(0, 1)
+        parts.append(tokens[rows] if gumbel is None else _choose(own, gumbel, temperature).t())
+        start = rows.stop
+    return torch.cat(parts)
+
+
+def _choose(log_probs: Tensor, noise: Tensor, temperature: float) -> Tensor:
+    """A sample among the likeliest tenth of the vocabulary of each cell: [K, T, V] -> [K, T]."""
     keep = math.ceil(CLASS_TOP_RATIO * log_probs.shape[-1])
     values, indices = log_probs.topk(keep, dim=-1)
     kept = torch.full_like(log_probs, -math.inf).scatter(-1, indices, values)

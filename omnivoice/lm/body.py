@@ -1,9 +1,10 @@
 """The Qwen3 transformer body, bidirectional, on packed documents (transformers modeling_qwen3.py:75-330).
 
-Unusual: there is no batch dimension, no padding, no mask and no cache. Rows are [S, E]; attention runs per document
-span. The last layer computes attention, output projection and MLP for target rows alone, since nothing else is
-read. Module names equal the checkpoint's, but for the fused linears (`fused.py`). No sampling and no embedding of
-audio here.
+Unusual: there is no batch dimension, no padding, no mask and no cache. Rows are [S, E]; attention runs per document.
+The last layer computes attention, output projection and MLP for target rows alone, since nothing else is read.
+Query, key, value and gate, up are one linear each (`fused.py`), unless made with fused=False; other module names
+equal the checkpoint's. In-place operations touch only what was made in the same function. No sampling and no
+embeddings here.
 """
 
 from __future__ import annotations
@@ -15,96 +16,117 @@ from torch import Tensor, nn
 from ..config import LMConfig
 from ..ops import Ops
 from .layout import PackedLayout
+from .norm import RMSNorm, Scale, normalize
 
 
 class Attention(nn.Module):
     """Grouped-query self-attention with q/k RMS norm; every row of a document sees every other one."""
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype):
+    def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
         super().__init__()
         E, D = config.hidden_size, config.head_dim
         make = {"device": device, "dtype": dtype}
-        self.heads, self.kv_heads, self.head_dim = config.heads, config.kv_heads, D
-        self.qkv_proj = ops.Linear(E, (config.heads + 2 * config.kv_heads) * D, bias=False, **make)
+        self.heads, self.kv_heads, self.head_dim, self.eps = config.heads, config.kv_heads, D, config.rms_norm_eps
+        if fused:
+            self.qkv_proj = ops.Linear(E, (config.heads + 2 * config.kv_heads) * D, bias=False, **make)
+        else:
+            self.q_proj = ops.Linear(E, config.heads * D, bias=False, **make)
+            self.k_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
+            self.v_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
+        self.fused = fused
         self.o_proj = ops.Linear(config.heads * D, E, bias=False, **make)
-        self.q_norm = ops.RMSNorm(D, eps=config.rms_norm_eps, **make)
-        self.k_norm = ops.RMSNorm(D, eps=config.rms_norm_eps, **make)
+        self.q_norm, self.k_norm = (Scale(D, device=device, dtype=dtype) for _ in range(2))
 
     def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool) -> Tensor:
         """x [S, E], already normed -> [S, E], or [R, E] when only the targets ask."""
-        qkv = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim))  # [S, H + 2 Hkv, D]
-        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        q = self.q_norm(q[layout.target_rows] if targets_only else q)  # [R or S, H, D]
-        q = rotate(q, *(layout.target_rope if targets_only else layout.rope))
-        k = rotate(self.k_norm(k), *layout.rope)  # [S, Hkv, D]
-        # Expanded by hand: with enable_gqa some builds and devices fall back to the slow math kernel.
-        groups = self.heads // self.kv_heads
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)  # [S, H, D]
-        q_spans = layout.target_spans if targets_only else layout.spans
-        parts = [_attend(q[a:b], k[c:d], v[c:d]) for (a, b), (c, d) in zip(q_spans, layout.spans)]
-        return self.o_proj(torch.cat(parts))
+        q, k, v = self._project(x, layout)  # [1, H or Hkv, S, D]
+        if targets_only:
+            q = q[:, :, layout.target_rows]  # [1, H, R, D]
+        asking = q.split(layout.target_lengths if targets_only else layout.lengths, dim=2)
+        asked = zip(k.split(layout.lengths, dim=2), v.split(layout.lengths, dim=2))
+        parts = [_attend(q, k, v) for q, (k, v) in zip(asking, asked)]  # each [1, L, H, D]
+        return self.o_proj(torch.cat(parts, dim=1).flatten(2)[0])
+
+    def _project(self, x: Tensor, layout: PackedLayout) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys (both normed and rotated, as one tensor) and values, [1, H or Hkv, S, D]."""
+        joint = (
+            self.qkv_proj(x) if self.fused else torch.cat([p(x) for p in (self.q_proj, self.k_proj, self.v_proj)], 1)
+        )
+        joint = joint.view(1, x.shape[0], -1, self.head_dim).transpose(1, 2)  # [1, H + 2 Hkv, S, D]
+        qk, v = joint.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
+        qk = normalize(qk.to(torch.float32), self.eps)
+        q, k = qk.split((self.heads, self.kv_heads), dim=1)
+        self.q_norm(q), self.k_norm(k)  # in place, so qk has changed
+        q, k = rotate(qk, *layout.rope).to(x.dtype).split((self.heads, self.kv_heads), dim=1)
+        return q, k, v
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """One document: q [Q, H, D], k and v [L, H, D] -> [Q, H*D]."""
-    q, k, v = (t.transpose(0, 1)[None] for t in (q, k, v))  # [1, H, Q or L, D]
-    return F.scaled_dot_product_attention(q, k, v)[0].transpose(0, 1).flatten(1)
+    """One document: q [1, H, Q, D], k and v [1, Hkv, L, D] -> [1, Q, H, D]."""
+    native = q.device.type == "cpu"
+    if not native:  # elsewhere enable_gqa makes some builds and devices fall back to the slow math kernel
+        groups = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=native).transpose(1, 2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [S, H, D] in float32, returned in the dtype of x."""
-    wide = x.to(torch.float32)
-    low, high = wide.chunk(2, dim=-1)
-    turned = torch.cat((-high, low), dim=-1)
-    return (wide * cos[:, None] + turned * sin[:, None]).to(x.dtype)
+    """Rotary embedding of x [..., S, D] float32. cos, sin: [S, D] as `layout.rotary_table` makes them."""
+    swapped = x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+    return (x * cos).add_(swapped.mul_(sin))
 
 
 class MLP(nn.Module):
     """SwiGLU feed-forward."""
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype):
+    def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
         super().__init__()
         E, inner = config.hidden_size, config.intermediate_size
         make = {"bias": False, "device": device, "dtype": dtype}
-        self.gate_up_proj = ops.Linear(E, 2 * inner, **make)
+        self.fused = fused
+        if fused:
+            self.gate_up_proj = ops.Linear(E, 2 * inner, **make)
+        else:
+            self.gate_proj = ops.Linear(E, inner, **make)
+            self.up_proj = ops.Linear(E, inner, **make)
         self.down_proj = ops.Linear(inner, E, **make)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate, up = self.gate_up_proj(x).chunk(2, dim=-1)
-        return self.down_proj(F.silu(gate) * up)
+        gate, up = self.gate_up_proj(x).chunk(2, dim=-1) if self.fused else (self.gate_proj(x), self.up_proj(x))
+        return self.down_proj(F.silu(gate).mul_(up))
 
 
 class Layer(nn.Module):
     """Pre-norm attention and MLP, each with a residual."""
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype):
+    def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
         super().__init__()
-        norm = {"eps": config.rms_norm_eps, "device": device, "dtype": dtype}
-        self.self_attn = Attention(config, ops=ops, device=device, dtype=dtype)
-        self.mlp = MLP(config, ops=ops, device=device, dtype=dtype)
-        self.input_layernorm = ops.RMSNorm(config.hidden_size, **norm)
-        self.post_attention_layernorm = ops.RMSNorm(config.hidden_size, **norm)
+        E, eps = config.hidden_size, config.rms_norm_eps
+        self.self_attn = Attention(config, ops=ops, fused=fused, device=device, dtype=dtype)
+        self.mlp = MLP(config, ops=ops, fused=fused, device=device, dtype=dtype)
+        self.input_layernorm = RMSNorm(E, eps, device=device, dtype=dtype)
+        self.post_attention_layernorm = RMSNorm(E, eps, device=device, dtype=dtype)
 
     def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool = False) -> Tensor:
         """x [S, E] -> [S, E], or [R, E] when targets_only."""
         attended = self.self_attn(self.input_layernorm(x), layout, targets_only=targets_only)
-        x = (x[layout.target_rows] if targets_only else x) + attended
-        return x + self.mlp(self.post_attention_layernorm(x))
+        x = attended.add_(x[layout.target_rows] if targets_only else x)
+        return self.mlp(self.post_attention_layernorm(x)).add_(x)
 
 
 class Body(nn.Module):
-    """Text embedding, layers and final norm; `llm.` in the checkpoint."""
+    """Layers and final norm; `llm.` in the checkpoint, but for the text embedding."""
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype):
+    def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
         super().__init__()
-        make = {"device": device, "dtype": dtype}
-        self.embed_tokens = ops.Embedding(config.vocab_size, config.hidden_size, **make)
-        self.layers = nn.ModuleList([Layer(config, ops=ops, device=device, dtype=dtype) for _ in range(config.layers)])
-        self.norm = ops.RMSNorm(config.hidden_size, eps=config.rms_norm_eps, **make)
+        self.layers = nn.ModuleList(
+            [Layer(config, ops=ops, fused=fused, device=device, dtype=dtype) for _ in range(config.layers)]
+        )
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, device=device, dtype=dtype)
 
-    def forward(self, x: Tensor, layout: PackedLayout) -> Tensor:
-        """Embedded rows [S, E] -> normed target rows [R, E]."""
+    def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool = True) -> Tensor:
+        """Embedded rows [S, E] -> normed target rows [R, E]; the last layer runs on them alone if targets_only."""
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            x = layer(x, layout, targets_only=i == last)
-        return self.norm(x)
+            x = layer(x, layout, targets_only=targets_only and i == last)
+        return self.norm(x if targets_only else x[layout.target_rows])

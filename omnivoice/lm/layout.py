@@ -2,7 +2,7 @@
 
 A batch is not a padded rectangle but a list of documents laid end to end in one row of S positions. Every
 linear and norm runs on that row; attention runs inside each document, without a mask; positions restart at
-0 in each; heads, and the last layer's queries and MLP, run on target rows only (design.md, "No padding").
+0 in each; heads, and the last layer's attention and MLP, run on target rows only (design.md, "No padding").
 The layout is made once per batch and is constant over the sampling steps. It knows no weights.
 """
 
@@ -10,27 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
-
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Constants of one packed row.
 
-    spans: [start, end) of each document in the row. target_spans: of each document's targets within the row
-    of targets only. target_rows: [R] int64, the targets' positions in the row. rope, target_rope: (cos, sin)
-    float32 [S, D] and [R, D].
+    lengths: rows of each document. target_lengths: how many of them, at its end, are targets. target_rows: [R]
+    int64, the targets' positions in the row. rope: (cos, sin) as `rotary_table` makes them.
     """
 
-    spans: tuple[Span, ...]
-    target_spans: tuple[Span, ...]
+    lengths: tuple[int, ...]
+    target_lengths: tuple[int, ...]
     target_rows: Tensor
     rope: tuple[Tensor, Tensor]
-    target_rope: tuple[Tensor, Tensor]
 
     @classmethod
     def build(
@@ -38,28 +35,30 @@ class PackedLayout:
     ) -> PackedLayout:
         """`lengths[i]` rows of which the last `targets[i]` are targets; D = head_dim, theta = RoPE base."""
         assert len(lengths) == len(targets) and all(0 < t <= n for n, t in zip(lengths, targets))
-        spans, target_spans = _spans(lengths), _spans(targets)
-        rows = torch.cat([torch.arange(end - t, end) for (_, end), t in zip(spans, targets)])
+        rows = torch.cat([torch.arange(end - t, end) for end, t in zip(accumulate(lengths), targets)])
         positions = torch.cat([torch.arange(n) for n in lengths])
         cos, sin = rotary_table(positions, head_dim, theta)
-        rows, cos, sin = rows.to(device), cos.to(device), sin.to(device)
-        return cls(spans, target_spans, rows, (cos, sin), (cos[rows], sin[rows]))
+        return cls(tuple(lengths), tuple(targets), rows.to(device), (cos.to(device), sin.to(device)))
 
-
-def _spans(lengths: Sequence[int]) -> tuple[Span, ...]:
-    spans, start = [], 0
-    for length in lengths:
-        spans.append((start, start + length))
-        start += length
-    return tuple(spans)
+    def documents(self) -> list[tuple[slice, PackedLayout]]:
+        """Each document on its own: its rows, and its layout."""
+        parts, start, first = [], 0, 0
+        for length, targets in zip(self.lengths, self.target_lengths):
+            rows = slice(start, start + length)
+            rope = (self.rope[0][rows], self.rope[1][rows])
+            own = self.target_rows[first : first + targets] - start
+            parts.append((rows, PackedLayout((length,), (targets,), own, rope)))
+            start, first = start + length, first + targets
+        return parts
 
 
 def rotary_table(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """cos and sin [S, D] float32 of the rotary embedding (transformers modeling_qwen3.py:117).
+    """cos and sin [S, D] float32 of the rotary embedding (transformers modeling_qwen3.py:117); the first half of
+    sin is negated, so that x * cos + (halves of x swapped) * sin is the rotation.
 
     Computed on the CPU, so that every device rotates by the same numbers.
     """
     exponents = torch.arange(0, head_dim, 2, dtype=torch.int64).to(torch.float32) / head_dim  # [D/2]
     angles = positions.to(torch.float32)[:, None] * (1.0 / (theta**exponents))[None, :]  # [S, D/2]
-    angles = torch.cat((angles, angles), dim=-1)  # [S, D]
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)

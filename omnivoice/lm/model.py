@@ -2,10 +2,15 @@
 
 Audio position t of codebook k has its own embedding row, k * V + code; the K rows are summed (upstream
 models/omnivoice.py:379). Embedding is separate from the forward pass, since only the targets change from
-step to step. Unusual: no loss, no cache, no batch dimension. Sampling lives in `generate/`.
+step to step. Unusual: no loss, no cache, no batch dimension; and the text embedding, a quarter of all weights of
+which a request reads some dozens of rows, is not part of the module: it stays on the CPU. Sampling lives in
+`generate/`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -16,18 +21,31 @@ from .body import Body
 from .layout import PackedLayout
 
 
-class OmniVoiceLM(nn.Module):
-    """Qwen3 body with audio embeddings and heads. State-dict keys equal the checkpoint's.
+@dataclass(frozen=True, eq=False)
+class TextEmbedding:
+    """The rows of text tokens: weight [vocabulary, E] on the CPU, in the dtype of the file and mapped from it."""
 
-    Weights are left uninitialised: `weights.load` fills every one or refuses.
+    weight: Tensor
+
+    def rows(self, ids: Sequence[int], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Token ids, L of them -> rows [L, E]."""
+        return self.weight[torch.tensor(ids)].to(device=device, dtype=dtype)
+
+
+class OmniVoiceLM(nn.Module):
+    """Qwen3 body with audio embeddings and heads. State-dict keys equal the checkpoint's, but for fused linears.
+
+    Weights are left uninitialised: `weights.load` fills every one or refuses. fused: see `lm/fused.py`.
     """
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype, fused: bool = True
+    ):  # fmt: skip
         super().__init__()
         self.config = config
         self.dtype = dtype
         rows = config.codebooks * config.audio_vocab_size
-        self.llm = Body(config, ops=ops, device=device, dtype=dtype)
+        self.llm = Body(config, ops=ops, fused=fused, device=device, dtype=dtype)
         self.audio_embeddings = ops.Embedding(rows, config.hidden_size, device=device, dtype=dtype)
         self.audio_heads = ops.Linear(config.hidden_size, rows, bias=False, device=device, dtype=dtype)
 
@@ -35,18 +53,19 @@ class OmniVoiceLM(nn.Module):
         """The dtype of the weights and of the rows it expects (ComfyUI's patcher asks for it)."""
         return self.dtype
 
-    def embed_text(self, ids: Tensor) -> Tensor:
-        """Token ids [L] int64 -> rows [L, E]."""
-        return self.llm.embed_tokens(ids)
+    def audio_offsets(self, device: torch.device) -> Tensor:
+        """[K, 1] int64: where each codebook's rows begin in the audio embedding."""
+        return torch.arange(self.config.codebooks, device=device)[:, None] * self.config.audio_vocab_size
 
-    def embed_audio(self, codes: Tensor) -> Tensor:
-        """Codes [K, T] int64, mask id included -> rows [T, E], the sum over codebooks."""
-        K, _ = codes.shape
-        offsets = torch.arange(K, device=codes.device)[:, None] * self.config.audio_vocab_size  # [K, 1]
+    def embed_audio(self, codes: Tensor, offsets: Tensor) -> Tensor:
+        """Codes [K, T] int64, mask id included -> rows [T, E], the sum over codebooks. offsets: `audio_offsets`."""
         return self.audio_embeddings(codes + offsets).sum(dim=0)
 
-    def forward(self, rows: Tensor, layout: PackedLayout) -> Tensor:
-        """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows."""
-        hidden = self.llm(rows, layout)  # [R, E]
+    def forward(self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True) -> Tensor:
+        """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows.
+
+        targets_only=False computes every row in the last layer, to the same result.
+        """
+        hidden = self.llm(rows, layout, targets_only=targets_only)  # [R, E]
         logits = self.audio_heads(hidden).to(torch.float32)
-        return logits.unflatten(-1, (self.config.codebooks, self.config.audio_vocab_size))
+        return logits.view(-1, self.config.codebooks, self.config.audio_vocab_size)

@@ -1,6 +1,14 @@
 """Checkpoint folders and their tensors: which files, which keys, and into which module they go."""
 
 from .files import CheckpointFiles, is_checkpoint, locate_checkpoint
-from .load import load_codec, load_lm
+from .load import load_lm
+from .load_codec import load_codec_decoder, load_codec_encoder
 
-__all__ = ["CheckpointFiles", "is_checkpoint", "load_codec", "load_lm", "locate_checkpoint"]
+__all__ = [
+    "CheckpointFiles",
+    "is_checkpoint",
+    "load_codec_decoder",
+    "load_codec_encoder",
+    "load_lm",
+    "locate_checkpoint",
+]

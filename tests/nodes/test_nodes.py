@@ -100,7 +100,8 @@ def test_text_to_audio(nodes: dict[str, type], model: object, host) -> None:
     assert audio["sample_rate"] == 24_000 and bool(torch.isfinite(waveform).all()) and float(waveform.std()) > 1e-4
     assert host.progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
     models, memory = host.loads[-1]
-    assert models == [model.lm, model.codec] and memory > 0
+    assert models == [model.lm, model.decoder] and memory > 0
+    assert "encoder" not in vars(model) and "encoder" not in vars(model.engine)
     again = run(nodes["OmniVoiceSynthesize"], model=model, text="Hello there.", seed=3, steps=4, duration=1.0)
     assert torch.equal(waveform, again["waveform"])
 
@@ -111,7 +112,7 @@ def test_reference_and_design_to_audio(nodes: dict[str, type], model: object, ho
     audio = {"waveform": tone, "sample_rate": 22_050}
     voice = run(nodes["OmniVoiceReferenceAudio"], model=model, audio=audio, transcript="One, two, three, four, five.")
     assert torch.equal(tone, before)
-    assert host.loads == [([model.codec], host.loads[0][1])] and host.loads[0][1] > 0
+    assert host.loads == [([model.encoder], host.loads[0][1])] and host.loads[0][1] > 0
     design = run(nodes["OmniVoiceVoiceDesignAttributes"], gender="male")
     spoken = run(nodes["OmniVoiceSynthesize"], model=model, text="Hello.", steps=2, voice=voice, design=design)
     assert spoken["waveform"].shape[2] > 2_400
@@ -125,7 +126,8 @@ def test_every_dtype_of_the_menu(nodes: dict[str, type], host, checkpoint: Path,
     loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype=dtype)
     wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(dtype, torch.float32)
     assert {p.dtype for p in loaded.lm.model.parameters()} == {wanted}
-    assert {p.dtype for p in loaded.codec.model.parameters()} == {torch.float32}
+    for half in (loaded.decoder, loaded.encoder):
+        assert {p.dtype for p in half.model.parameters()} == {torch.float32}
     audio = run(nodes["OmniVoiceSynthesize"], model=loaded, text="Hello.", steps=2)
     assert bool(torch.isfinite(audio["waveform"]).all()) and float(audio["waveform"].std()) > 1e-4
 

@@ -42,8 +42,8 @@ def main():
     done.set()
     watcher.join()
     lm = sum(p.numel() * p.element_size() for p in engine.lm.parameters())
-    codec = sum(p.numel() * p.element_size() for p in engine.codec.parameters())
-    print(f"parameters: {sum(p.numel() for p in engine.lm.parameters()):,} + {codec // 4:,} (codec, float32)")
+    codec = sum(p.numel() * p.element_size() for p in engine.decoder.parameters())
+    print(f"parameters: {sum(p.numel() for p in engine.lm.parameters()):,} + {codec // 4:,} (codec's decoder, float32)")
     print(f"weights {(lm + codec) / 1e9:.3f} GB (language model {lm / 1e9:.3f}), peak anonymous {peak[0] / 1e9:.3f} GB")
     print(f"peak / weights {peak[0] / (lm + codec):.3f}, peak / language model {peak[0] / lm:.3f}, {seconds:.1f} s")
 

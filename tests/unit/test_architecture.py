@@ -28,6 +28,7 @@ THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 OPTIONAL = {
     "av": {"intake"},
     "huggingface_hub": {"__main__", "commands"},
+    "matplotlib": {"commands"},
 }  # imported inside functions of these rooms only
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}

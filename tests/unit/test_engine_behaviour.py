@@ -19,6 +19,7 @@ from omnivoice import (
     Waveform,
 )
 from omnivoice.intake.audio_files import read_audio
+from omnivoice.types import ALL_SPEEDUPS, Speedups
 
 FAST = Sampling(steps=4)
 GREEDY = Sampling(steps=6, position_temperature=0.0)
@@ -91,19 +92,35 @@ def test_splitting_a_batch_changes_nothing(engine, voice):
         results = []
         for rows in (1, 10**6):
             shared = None if generator_seed is None else torch.Generator().manual_seed(generator_seed)
-            runner = Runner(engine.lm, engine.tokenizer, torch.device("cpu"), rows_per_batch=rows)
+            runner = Runner(engine.sampler, engine.tokenizer, rows_per_batch=rows)
             with torch.inference_mode():
                 results.append(runner.run(plans, shared, None))
         assert all(torch.equal(a[0], b[0]) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Speedups)])
+def test_tokens_are_equal_without_each_speedup(engine, checkpoint, voice, name):
+    requests = [
+        request(LONG[:200], voice=voice, chunk_seconds=4, chunk_threshold_seconds=5),
+        request("Short.", duration=0.04, sampling=Sampling(steps=12)),  # fewer tokens than steps reveal
+        request("No guidance.", sampling=Sampling(steps=4, guidance=0)),
+        request("Tokens sampled too.", sampling=Sampling(steps=4, class_temperature=1.0)),
+    ]
+    plain = Engine.load(checkpoint, speedups=dataclasses.replace(ALL_SPEEDUPS, **{name: False}))
+    for ours, theirs in zip(say(engine, *requests), say(plain, *requests)):
+        assert len(ours.codes) == len(theirs.codes)
+        assert all(torch.equal(a, b) for a, b in zip(ours.codes, theirs.codes))
+        # Samples are cut to 16 bits and then raised: a rounding in the codec moves one by its gain.
+        torch.testing.assert_close(ours.waveform.samples, theirs.waveform.samples, atol=1e-3, rtol=0)
 
 
 def test_guidance_zero_runs_no_unconditional_document(engine, monkeypatch):
     seen = []
     original = engine.lm.llm.forward
 
-    def spy(rows, layout):
-        seen.append(len(layout.spans))
-        return original(rows, layout)
+    def spy(rows, layout, **options):
+        seen.append(len(layout.lengths))
+        return original(rows, layout, **options)
 
     monkeypatch.setattr(engine.lm.llm, "forward", spy)
     say(engine, request(sampling=Sampling(steps=2, guidance=0)))
@@ -115,7 +132,7 @@ def test_the_model_stops_when_nothing_is_masked(engine, monkeypatch):
     """One frame has 8 tokens: 8 of 32 steps run the model, and progress still reaches the end."""
     calls, progress = [], []
     original = engine.lm.forward
-    monkeypatch.setattr(engine.lm, "forward", lambda *a: calls.append(1) or original(*a))
+    monkeypatch.setattr(engine.lm, "forward", lambda *a, **k: calls.append(1) or original(*a, **k))
     speech = say(
         engine, request("A", duration=0.04, sampling=Sampling()), on_step=lambda d, t: progress.append((d, t))
     )[0]
@@ -288,7 +305,7 @@ def test_nan_weights_are_an_error_that_names_dtype_and_device(checkpoint):
     with pytest.raises(NumericError, match=r"torch\.float32 on cpu"):
         say(engine, request())
     engine = Engine.load(checkpoint)
-    engine.codec.acoustic_decoder.conv2.weight.data[0] = torch.nan
+    engine.decoder.acoustic_decoder.conv2.weight.data[0] = torch.nan
     with pytest.raises(NumericError, match=r"codec.*torch\.float32 on cpu"):
         say(engine, request())
 
@@ -422,8 +439,9 @@ def test_tokens_equal_with_attention_written_out(engine, voice, monkeypatch):
     expected = say(engine, request(voice=voice), request("Second, longer than that one."))
 
     def written_out(q, k, v):
-        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
-        return torch.einsum("hqk,khd->qhd", scores.softmax(dim=-1), v).flatten(1)
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
+        return torch.einsum("bhqk,bhkd->bqhd", scores.softmax(dim=-1), v)
 
     monkeypatch.setattr(body, "_attend", written_out)
     got = say(engine, request(voice=voice), request("Second, longer than that one."))

@@ -116,7 +116,7 @@ def test_another_models_codec_is_refused_before_weights_are_read(checkpoint, tmp
     if "codebook_size" in change:
         change = {**change, "target_bandwidths": [1.8]}  # 8 codebooks of 9 bits at 25 frames a second
     config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), **change}), encoding="utf-8")
-    monkeypatch.setattr("omnivoice.weights.load.open_tensors", lambda path: pytest.fail("weights were read"))
+    monkeypatch.setattr("omnivoice.weights.read.open_tensors", lambda path: pytest.fail("weights were read"))
     with pytest.raises(CheckpointError, match=f"{message}: they belong to different models"):
         Engine.load(folder)
 

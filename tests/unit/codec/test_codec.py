@@ -14,10 +14,17 @@ from safetensors.torch import load_file
 from torch import nn
 
 import omnivoice.config
-from omnivoice.codec import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET, Codec, fold_weight_norm, is_training_only
+from omnivoice.codec import (
+    WEIGHT_NORM_PAIRS,
+    WEIGHT_NORM_TARGET,
+    CodecDecoder,
+    CodecEncoder,
+    fold_weight_norm,
+    is_training_only,
+)
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig, parse_codec_config
 from omnivoice.errors import AudioError, InputError
-from omnivoice.ops import TorchOps
+from omnivoice.ops import TORCH_OPS
 
 ASSETS = Path(__file__).parents[2] / "assets" / "codec"
 IGNORED_KEYS = Path(omnivoice.config.__file__).with_name("config_keys.json")
@@ -25,6 +32,16 @@ STRIDES = (8, 5, 4, 2, 3)
 PUBLISHED = CodecConfig(AcousticConfig(downsampling_ratios=STRIDES, upsampling_ratios=STRIDES), SemanticConfig())
 NAMES = ("published", "varied")
 HOP = 960
+HALVES = (CodecEncoder, CodecDecoder)
+
+
+class Codec(nn.Module):
+    """Both halves."""
+
+    def __init__(self, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder, self.config = encoder, decoder, decoder.config
+        self.encode, self.decode = encoder.encode, decoder.decode
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,11 +69,13 @@ def weights(name):
     return state
 
 
-def build(name, *, ops=TorchOps, dtype=torch.float32):
+def build(name, *, ops=TORCH_OPS, dtype=torch.float32):
     config = parse_codec_config(recorded()[1]["configs"][name], json.loads(IGNORED_KEYS.read_text(encoding="utf-8")))
-    codec = Codec(config, ops=ops, device="meta", dtype=dtype)
-    codec.load_state_dict({k: v.to(dtype) for k, v in weights(name).items()}, strict=True, assign=True)
-    return codec.eval()
+    halves = [half(config, ops=ops, device="meta", dtype=dtype) for half in HALVES]
+    state = weights(name)
+    for half in halves:
+        half.load_state_dict({k: state[k].to(dtype) for k in half.state_dict()}, strict=True, assign=True)
+    return Codec(*halves).eval().requires_grad_(False)
 
 
 @cache
@@ -102,8 +121,10 @@ def test_audio_equals_upstream(name, frames):
 def test_every_published_tensor_has_its_place():
     listed = {name: tuple(shape) for name, shape in json.loads((ASSETS / "keys.json").read_text()).items()}
     assert len(listed) == 527
-    codec = Codec(PUBLISHED, ops=TorchOps, device="meta", dtype=torch.float32)
-    own = {name: tuple(tensor.shape) for name, tensor in codec.state_dict().items()}
+    encoder, decoder = (half(PUBLISHED, ops=TORCH_OPS, device="meta", dtype=torch.float32) for half in HALVES)
+    shared_keys = set(encoder.state_dict()) & set(decoder.state_dict())
+    assert shared_keys == {name for name in encoder.state_dict() if name.startswith("quantizer.")}
+    own = {k: tuple(tensor.shape) for half in (encoder, decoder) for k, tensor in half.state_dict().items()}
     gain, direction = WEIGHT_NORM_PAIRS[0]
     folded = fold_weight_norm(torch.ones(listed[gain]), torch.ones(listed[direction]))
     assert own.pop(WEIGHT_NORM_TARGET) == tuple(folded.shape)
@@ -139,7 +160,7 @@ def test_a_rest_is_at_most_one_frame(samples):
 @settings(max_examples=40, deadline=None)
 @given(samples=st.integers(HOP, 9600))
 def test_acoustic_frames_are_foretold(samples):
-    encoder = shared("published").acoustic_encoder
+    encoder = shared("published").encoder.acoustic_encoder
     with torch.no_grad():
         assert encoder(torch.zeros(1, 1, samples)).shape[2] == encoder.frames(samples)
 
@@ -221,15 +242,16 @@ class CastingOps:
 def test_weights_are_used_only_where_ops_can_bring_them(name):
     elsewhere = build(name, ops=CastingOps(), dtype=torch.bfloat16)
     rounded = build(name)
-    rounded.load_state_dict({k: v.float() for k, v in elsewhere.state_dict().items()})
+    rounded.load_state_dict({k: v.float() for k, v in elsewhere.state_dict().items()}, strict=True)
     assert torch.equal(elsewhere.encode(recording()), rounded.encode(recording()))
     codes = random_codes(rounded, 6)
     torch.testing.assert_close(elsewhere.decode(codes), rounded.decode(codes), atol=1e-5, rtol=0)
 
 
 def test_what_a_patcher_relies_on(published):
-    assert not list(published.buffers())
-    assert not hasattr(published, "device")
-    assert published.get_dtype() == torch.float32
-    for name, module in published.named_modules():
-        assert not (list(module.children()) and list(module.parameters(recurse=False))), name
+    for half in (published.encoder, published.decoder):
+        assert not list(half.buffers())
+        assert not hasattr(half, "device")
+        assert half.get_dtype() == torch.float32
+        for name, module in half.named_modules():
+            assert not (list(module.children()) and list(module.parameters(recurse=False))), name

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnivoice.generate.noise import draw_noise, gumbel
+from omnivoice.generate.noise import BatchNoise, draw_noise, gumbel
 from omnivoice.generate.schedule import reveal_counts
 from omnivoice.types import Sampling
 
@@ -53,14 +53,14 @@ def test_shared_generator_draws_in_upstreams_order(temperatures):
     generator = torch.Generator().manual_seed(9)
     noises = draw_noise([generator] * 3, shapes, counts, sampling)
     drawn = set()
+    cpu = torch.device("cpu")
     for i, step, kind, uniform in upstream_draws(9, shapes, counts, sampling):
-        draw = noises[i].class_gumbel if kind == "class" else noises[i].position_gumbel
-        assert torch.equal(draw(step, torch.device("cpu")), gumbel(uniform))
+        draw = noises[i].class_gumbel(step, cpu) if kind == "class" else noises[i].positions_gumbel()[step]
+        assert torch.equal(draw, gumbel(uniform))
         drawn.add((i, step, kind))
     for i in range(3):
         for step in range(6):
-            cpu = torch.device("cpu")
-            assert ((i, step, "position") in drawn) == (noises[i].position_gumbel(step, cpu) is not None)
+            assert ((i, step, "position") in drawn) == (noises[i].position[step] is not None)
             assert ((i, step, "class") in drawn) == (noises[i].class_gumbel(step, cpu) is not None)
     if drawn:  # the stream ends where upstream's does
         assert torch.equal(torch.rand(1), torch.rand(1, generator=generator))
@@ -73,7 +73,7 @@ def test_own_generators_do_not_see_each_other():
     alone = draw_noise([torch.Generator().manual_seed(2)], shapes[1:], counts[1:], sampling)
     cpu = torch.device("cpu")
     for step in range(3):
-        assert torch.equal(both[1].position_gumbel(step, cpu), alone[0].position_gumbel(step, cpu))
+        assert torch.equal(both[1].positions_gumbel()[step], alone[0].positions_gumbel()[step])
         assert torch.equal(both[1].class_gumbel(step, cpu), alone[0].class_gumbel(step, cpu))
 
 
@@ -84,3 +84,22 @@ def test_global_generator_is_untouched():
     )
     noise[0].class_gumbel(0, torch.device("cpu"))
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("position", [5.0, 0.0])
+@pytest.mark.parametrize("classes", [1.0, 0.0])
+def test_a_batch_holds_its_items_noise_side_by_side(position, classes):
+    sampling = Sampling(steps=4, position_temperature=position, class_temperature=classes)
+    shapes = [(8, 3, 9), (8, 1, 9), (8, 2, 9)]
+    counts = [reveal_counts(K * T, 4, 0.1) for K, T, _ in shapes]
+    noises = draw_noise([torch.Generator().manual_seed(s) for s in range(3)], shapes, counts, sampling)
+    batch = BatchNoise.of(noises, torch.device("cpu"))
+    assert batch.items == (tuple(noises) if classes else ())
+    if not position:
+        assert batch.positions is None
+        return
+    assert batch.positions.shape == (4, 8, 6)
+    for noise, part in zip(noises, batch.positions.split([3, 1, 2], dim=2)):
+        assert torch.equal(part, noise.positions_gumbel())
+        for step, uniform in enumerate(noise.position):
+            assert torch.equal(part[step], torch.zeros_like(part[step]) if uniform is None else gumbel(uniform))

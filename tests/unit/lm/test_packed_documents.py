@@ -6,8 +6,9 @@ import torch.nn.functional as F
 
 from omnivoice.config import LMConfig
 from omnivoice.lm import OmniVoiceLM, PackedLayout
-from omnivoice.lm.body import rotate
-from omnivoice.ops import TorchOps
+from omnivoice.lm.fused import fused_rows
+from omnivoice.lm.norm import RMSNorm
+from omnivoice.ops import PLAIN_OPS, TORCH_OPS
 
 CPU = torch.device("cpu")
 CONFIG = LMConfig(
@@ -18,7 +19,7 @@ CONFIG = LMConfig(
 
 @pytest.fixture(scope="module")
 def lm():
-    module = OmniVoiceLM(CONFIG, ops=TorchOps, device=CPU, dtype=torch.float32)
+    module = OmniVoiceLM(CONFIG, ops=TORCH_OPS, device=CPU, dtype=torch.float32)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -36,11 +37,13 @@ def rows(count, seed=1):
 
 def test_layout_of_two_documents():
     packed = layout([5, 3], [2, 3])
-    assert packed.spans == ((0, 5), (5, 8))
-    assert packed.target_spans == ((0, 2), (2, 5))
+    assert (packed.lengths, packed.target_lengths) == ((5, 3), (2, 3))
     assert packed.target_rows.tolist() == [3, 4, 5, 6, 7]
     assert torch.equal(packed.rope[0][5], packed.rope[0][0])  # positions restart in each document
-    assert torch.equal(packed.target_rope[1], packed.rope[1][packed.target_rows])
+    (first, one), (second, two) = packed.documents()
+    assert (first, second) == (slice(0, 5), slice(5, 8))
+    assert one.target_rows.tolist() == [3, 4] and two.target_rows.tolist() == [0, 1, 2]
+    assert torch.equal(torch.cat((one.rope[0], two.rope[0])), packed.rope[0])
 
 
 @pytest.mark.parametrize("documents", [[(1, 1)], [(9, 4)], [(9, 4), (4, 4)], [(7, 2), (30, 11), (1, 1), (2, 1)]])
@@ -55,7 +58,37 @@ def test_packed_equals_each_document_alone(lm, documents):
 
 def test_targets_only_equals_the_tail_of_all_rows(lm):
     x = rows(12)
-    torch.testing.assert_close(lm(x, layout([12], [5])), lm(x, layout([12], [12]))[-5:], atol=1e-5, rtol=1e-5)
+    expected = lm(x, layout([12], [12]))[-5:]
+    for targets_only in (True, False):
+        got = lm(x, layout([12], [5]), targets_only=targets_only)
+        torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_fused_linears_equal_their_parts(lm):
+    apart = OmniVoiceLM(CONFIG, ops=PLAIN_OPS, device=CPU, dtype=torch.float32, fused=False)
+    weights = lm.state_dict()
+    for name, (fused, start, count) in fused_rows(CONFIG).items():
+        weights[name] = weights[fused][start : start + count]
+    for fused in {fused for fused, _, _ in fused_rows(CONFIG).values()}:
+        del weights[fused]
+    apart.load_state_dict(weights)
+    x = rows(12)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            apart(x, layout([9, 3], [4, 3])), lm(x, layout([9, 3], [4, 3])), atol=1e-5, rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
+def test_norm_is_the_root_mean_square(dtype, size):
+    norm = RMSNorm(24, 1e-6, device=CPU, dtype=dtype)
+    norm.weight.data = torch.linspace(0.5, 2, 24).to(dtype)
+    x = (rows(7) * size).to(dtype)
+    before, wide = x.clone(), x.double()
+    expected = wide / (wide.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * norm.weight.double()
+    torch.testing.assert_close(norm(x), expected.to(dtype))
+    assert torch.equal(x, before)
 
 
 def masked_forward(lm, x, spans):
@@ -64,12 +97,20 @@ def masked_forward(lm, x, spans):
     mask = torch.full((S, S), -torch.inf)
     for start, end in spans:
         mask[start:end, start:end] = 0
-    packed = layout([b - a for a, b in spans], [b - a for a, b in spans])
+    positions = torch.cat([torch.arange(b - a) for a, b in spans])
+
+    def turned(part, scale):  # by the angle of its position, pair by pair (d, d + D/2)
+        part = F.rms_norm(part, (8,), scale.weight, 1e-6)
+        pairs = torch.complex(part[..., :4], part[..., 4:])
+        angles = positions[:, None] / 10000.0 ** (torch.arange(4) / 4)
+        spun = pairs * torch.polar(torch.ones(S, 4), angles)[:, None]
+        return torch.cat((spun.real, spun.imag), dim=-1)
+
     for layer in lm.llm.layers:
         normed, attention = layer.input_layernorm(x), layer.self_attn
         qw, kw, vw = attention.qkv_proj.weight.split((32, 16, 16))
-        q = rotate(attention.q_norm(F.linear(normed, qw).view(S, 4, 8)), *packed.rope)
-        k = rotate(attention.k_norm(F.linear(normed, kw).view(S, 2, 8)), *packed.rope)
+        q = turned(F.linear(normed, qw).view(S, 4, 8), attention.q_norm)
+        k = turned(F.linear(normed, kw).view(S, 2, 8), attention.k_norm)
         v = F.linear(normed, vw).view(S, 2, 8)
         out = torch.zeros(S, 4, 8)
         for head in range(4):
@@ -97,7 +138,7 @@ def test_audio_embedding_sums_the_rows_of_each_codebook(lm):
     codes = torch.tensor([[0, 10], [3, 10], [9, 10]])
     table = lm.audio_embeddings.weight
     expected = torch.stack([table[0] + table[11 + 3] + table[22 + 9], table[10] + table[21] + table[32]])
-    torch.testing.assert_close(lm.embed_audio(codes), expected)
+    torch.testing.assert_close(lm.embed_audio(codes, lm.audio_offsets(CPU)), expected)
 
 
 def test_has_no_buffers_and_parameters_on_leaf_modules_only(lm):

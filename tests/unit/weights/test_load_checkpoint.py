@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, Sampling
+from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, Sampling, Waveform
 from omnivoice.lm.fused import fused_rows
 from omnivoice.weights import locate_checkpoint
 
@@ -63,8 +63,9 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
     rewrite(folder / CODEC, store)
     engine = Engine.load(folder, dtype=wanted)
     assert {p.dtype for p in engine.lm.parameters()} == {wanted}
-    assert {p.dtype for p in engine.codec.parameters()} == {torch.float32}
+    assert {p.dtype for half in (engine.encoder, engine.decoder) for p in half.parameters()} == {torch.float32}
     loaded, parts = engine.lm.state_dict(), load_file(folder / LM)
+    assert torch.equal(engine.sampler.text.weight, parts.pop("llm.embed_tokens.weight"))
     for name, (fused, start, rows) in fused_rows(engine.lm.config).items():
         assert torch.equal(loaded[fused][start : start + rows], parts.pop(name).to(wanted))
     for name in set(parts) - {"codebook_layer_offsets"}:
@@ -73,12 +74,12 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
 
 def test_training_only_weights_are_not_loaded(folder):
     engine = Engine.load(folder)
-    names = set(engine.codec.state_dict())
+    names = {*engine.encoder.state_dict(), *engine.decoder.state_dict()}
     assert not any("decoder_semantic" in name or name.startswith("fc1") or "embed_avg" in name for name in names)
 
 
 def test_older_spelling_of_weight_norm_loads_the_same(folder):
-    expected = Engine.load(folder).codec.state_dict()
+    expected = Engine.load(folder).encoder.state_dict()
     stem = "semantic_model.encoder.pos_conv_embed.conv"
 
     def respell(tensors):
@@ -86,7 +87,7 @@ def test_older_spelling_of_weight_norm_loads_the_same(folder):
         tensors[f"{stem}.weight_v"] = tensors.pop(f"{stem}.parametrizations.weight.original1")
 
     rewrite(folder / CODEC, respell)
-    got = Engine.load(folder).codec.state_dict()
+    got = Engine.load(folder).encoder.state_dict()
     assert all(torch.equal(got[name], expected[name]) for name in expected)
 
 
@@ -150,10 +151,12 @@ SPOILS = {
         r"is torch\.int32, allowed",
     ),
     "nan": (LM, lambda t: t["llm.norm.weight"].__setitem__(3, torch.nan), r"llm\.norm\.weight holds NaN or Inf"),
-    "inf": (CODEC, lambda t: t["fc.bias"].__setitem__(3, torch.inf), r"fc\.bias holds NaN or Inf"),
+    "inf": (CODEC, lambda t: t["fc2.bias"].__setitem__(3, torch.inf), r"fc2\.bias holds NaN or Inf"),
     "zero rows": (LM, lambda t: t["llm.embed_tokens.weight"][100:110].zero_(), r"10 rows of llm\.embed_tokens.*\[100"),
     "zero audio rows": (LM, lambda t: t["audio_embeddings.weight"][5].zero_(), r"1 rows of audio_embeddings"),
     "codec missing": (CODEC, lambda t: t.pop("fc2.weight"), r"1 missing: fc2\.weight"),
+    "codec missing, for encoding": (CODEC, lambda t: t.pop("fc.weight"), r"1 missing: fc\.weight"),
+    "codec shape, for encoding": (CODEC, lambda t: t.update({"fc.bias": torch.ones(3)}), r"fc\.bias has shape \(3,\)"),
 }
 
 
@@ -163,6 +166,26 @@ def test_spoilt_weights_are_refused_by_name(folder, name):
     rewrite(folder / file, spoil)
     with pytest.raises(CheckpointError, match=message):
         Engine.load(folder)
+
+
+def test_the_encoder_is_read_when_something_is_encoded(folder):
+    rewrite(folder / CODEC, lambda t: t["fc.bias"].__setitem__(3, torch.inf))
+    engine = Engine.load(folder)
+    codes(engine)
+    with pytest.raises(CheckpointError, match=r"fc\.bias holds NaN or Inf"):
+        engine.encode_voice(Waveform(torch.sin(torch.arange(48_000) * 0.05)[None] / 3, 24_000), "One, two, three.")
+
+
+def test_a_codec_that_is_gone_when_it_is_needed_is_named(folder):
+    engine = Engine.load(folder)
+    (folder / CODEC).unlink()
+    with pytest.raises(FileError, match=r"model\.safetensors"):
+        _ = engine.encoder
+
+
+def test_the_encoder_is_made_once(folder):
+    engine = Engine.load(folder)
+    assert engine.encoder is engine.encoder
 
 
 def test_zero_rows_of_ids_no_text_can_produce_are_fine(folder):

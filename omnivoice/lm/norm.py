@@ -1,0 +1,51 @@
+"""Root mean square normalisation, and the scale that a group of attention heads shares.
+
+Unusual: the weights are raw parameters of leaf modules, cast where they are used: some kilobytes that no host gains
+by offloading. Everything is computed in float32 and rounded once at the end, where the reference rounds before
+multiplying by the weight (transformers modeling_qwen3.py:51); in float32 that is the same. On a CPU, torch's own
+`rms_norm` is a chain of twenty calls over the whole tensor; here the sum of squares is one pass, the rest is per row.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..ops import cast_to_input
+
+
+class Scale(nn.Module):
+    """One factor per feature: `weight` [D]."""
+
+    def __init__(self, width: int, *, device: torch.device, dtype: torch.dtype):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width, device=device, dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., D], multiplied in place."""
+        return x.mul_(cast_to_input(self.weight, x))
+
+
+class RMSNorm(Scale):
+    """Normalise to a mean square of 1, then scale."""
+
+    def __init__(self, width: int, eps: float, *, device: torch.device, dtype: torch.dtype):
+        super().__init__(width, device=device, dtype=dtype)
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., D], a new tensor."""
+        if x.device.type != "cpu":  # one kernel
+            return F.rms_norm(x, self.weight.shape, cast_to_input(self.weight, x), self.eps)
+        return super().forward(normalize(x.to(torch.float32), self.eps)).to(x.dtype)
+
+
+def normalize(x: Tensor, eps: float) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) over the last dimension; x float32 -> a new tensor, float32."""
+    width = x.shape[-1]
+    if x.device.type != "cpu":
+        return F.rms_norm(x, (width,), None, eps)
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    mean_square = torch.addcmul(torch.full((), eps), length, length, value=1 / width)  # eps + length^2 / width
+    return x * mean_square.rsqrt_()

@@ -1,0 +1,98 @@
+"""Reading tensors from safetensors files into a module, straight into the target dtype: names and shapes first.
+
+Each tensor is read from the memory map, converted, checked, and becomes the parameter; one that needs no conversion
+stays mapped, so its pages are the system's to drop and to read again. Unknown and missing keys raise and name up to
+five; NaN and Inf are found here. Which keys a model has is the business of `load` and `load_codec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import CheckpointError
+from ..intake.tensor_header import TensorInfo
+from ..intake.tensors import open_tensors
+from .files import HOW_TO_GET
+
+META = torch.device("meta")
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+Found = Mapping[str, "tuple[Path, TensorInfo]"]
+Loaded = TypeVar("Loaded", bound=nn.Module)
+
+
+def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The exact table of keys and shapes: that of a module built with plain torch layers on the meta device."""
+    return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+
+
+def fill(module: Loaded, tensors: Mapping[str, Tensor]) -> Loaded:
+    """The module with `tensors` as its parameters, ready to run."""
+    module.load_state_dict(dict(tensors), strict=False, assign=True)
+    return module.eval().requires_grad_(False)
+
+
+def find_tensors(files: Sequence[Path]) -> dict[str, tuple[Path, TensorInfo]]:
+    """Which file holds which tensor, from the headers alone; a name in two shards is refused."""
+    found: dict[str, tuple[Path, TensorInfo]] = {}
+    for path in files:
+        with open_tensors(path) as source:
+            for name, info in source.info.items():
+                if name in found:
+                    raise CheckpointError(f"{name} is in both {found[name][0].name} and {path.name}; {HOW_TO_GET}")
+                found[name] = (path, info)
+    return found
+
+
+def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Sequence[Path]) -> None:
+    """Refuse files that hold other names or shapes than `table`; no value is read."""
+    _check_keys(set(table), set(found), files)
+    for name, (path, info) in found.items():
+        if tuple(info.shape) != table[name]:
+            raise CheckpointError(
+                f"{path.name}: {name} has shape {tuple(info.shape)}, the config asks for {table[name]}; {HOW_TO_GET}"
+            )
+
+
+def read_tensors(
+    found: Found, *, device: torch.device, dtype: torch.dtype, as_stored: Collection[str] = ()
+) -> dict[str, Tensor]:
+    """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype."""
+    tensors = {}
+    for path in dict.fromkeys(path for path, _ in found.values()):
+        with open_tensors(path) as source:
+            for name in (name for name, (where, _) in found.items() if where == path):
+                raw = source.get(name)
+                _check_values(raw, name, path, dtype)
+                tensors[name] = raw if name in as_stored else raw.to(device=device, dtype=dtype)
+    return tensors
+
+
+def _check_values(raw: Tensor, name: str, path: Path, dtype: torch.dtype) -> None:
+    """Refuses integers, NaN and Inf, also those that converting to `dtype` would make."""
+    if raw.dtype not in FLOATS:
+        raise CheckpointError(f"{path.name}: {name} is {raw.dtype}, allowed are float32, float16 and bfloat16")
+    ends = torch.stack(torch.aminmax(raw))
+    if not bool(torch.isfinite(ends).all()):
+        raise CheckpointError(f"{path.name}: {name} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
+    if not bool(torch.isfinite(ends.to(dtype)).all()):
+        raise CheckpointError(f"{path.name}: {name} overflows in {dtype}; load it as bfloat16 or float32")
+
+
+def _check_keys(expected: set[str], found: set[str], files: Sequence[Path]) -> None:
+    unknown, missing = sorted(found - expected), sorted(expected - found)
+    if not unknown and not missing:
+        return
+    where = files[0].name if len(files) == 1 else f"{len(files)} files in {files[0].parent.name}"
+    hint = ""
+    if any(name.startswith(("module.", "_orig_mod.", "model.llm.")) for name in unknown):
+        hint = "; these are a training run's wrapped weights: export the plain model first"
+    elif any("lora_" in name or name.startswith("base_model.") for name in unknown):
+        hint = "; this is a LoRA adapter, not a model: load the base model and apply the adapter to it"
+    parts = [f"{len(names)} {kind}: {', '.join(names[:5])}" for kind, names in
+             (("unknown", unknown), ("missing", missing)) if names]  # fmt: skip
+    raise CheckpointError(f"{where} does not hold this model's tensors ({'; '.join(parts)}){hint}")
