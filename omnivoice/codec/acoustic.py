@@ -7,26 +7,35 @@ output_padding = stride % 2, so that every stride multiplies the length exactly
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from ..config import AcousticConfig
 from ..ops import cast_to_input
+from . import tiles
 from .layers import Layers
+from .products import strided_conv, to_one_channel
 
 DILATIONS = (1, 3, 9)
+EXACT_BLOCKS = 2  # of the decoder, where with some weights one rounding is a hundred times as large in the sound
+REACH = 3 * sum(DILATIONS)  # of three residual units, to each side
 
 
 class Snake(nn.Module):
-    """x + sin(alpha * x)^2 / alpha, one alpha per channel."""
+    """x + sin(alpha * x)^2 / alpha, one alpha per channel. fast: see `tiles.snake`."""
 
-    def __init__(self, channels: int, layers: Layers):
+    def __init__(self, channels: int, layers: Layers, *, fast: bool):
         super().__init__()
+        self.fast = fast
         self.alpha = layers.parameter(1, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, C, L]. One new buffer instead of four: at the last stage each is 123 kB a frame."""
         alpha = cast_to_input(self.alpha, x)
+        if x.device.type == "cpu":
+            return tiles.snake(x, alpha, fast=self.fast)
         wave = torch.mul(alpha, x).sin_().square_()
         return wave.mul_((alpha + 1e-9).reciprocal()).add_(x)
 
@@ -34,16 +43,16 @@ class Snake(nn.Module):
 class ResidualUnit(nn.Module):
     """Dilated convolution of width 7 and a pointwise one, with a residual; keeps the length."""
 
-    def __init__(self, channels: int, dilation: int, layers: Layers):
+    def __init__(self, channels: int, dilation: int, layers: Layers, *, fast: bool = False):
         super().__init__()
-        self.snake1 = Snake(channels, layers)
+        self.snake1 = Snake(channels, layers, fast=fast)
         self.conv1 = layers.conv1d(channels, channels, 7, padding=3 * dilation, dilation=dilation)
-        self.snake2 = Snake(channels, layers)
+        self.snake2 = Snake(channels, layers, fast=fast)
         self.conv2 = layers.conv1d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, C, L]."""
-        return x + self.conv2(self.snake2(self.conv1(self.snake1(x))))
+        return self.conv2(self.snake2(self.conv1(self.snake1(x)))).add_(x)
 
 
 class EncoderBlock(nn.Module):
@@ -52,22 +61,23 @@ class EncoderBlock(nn.Module):
     def __init__(self, channels: int, stride: int, layers: Layers):
         super().__init__()
         self.res_unit1, self.res_unit2, self.res_unit3 = (ResidualUnit(channels, d, layers) for d in DILATIONS)
-        self.snake1 = Snake(channels, layers)
+        self.snake1 = Snake(channels, layers, fast=False)
         self.conv1 = layers.conv1d(channels, 2 * channels, 2 * stride, stride=stride, padding=(stride + 1) // 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, 2C, about L / stride]."""
-        return self.conv1(self.snake1(self.res_unit3(self.res_unit2(self.res_unit1(x)))))
+        return strided_conv(self.conv1, self.snake1(self.res_unit3(self.res_unit2(self.res_unit1(x)))))
 
 
 class DecoderBlock(nn.Module):
     """Up by `stride`, then three residual units."""
 
-    def __init__(self, channels: int, outputs: int, stride: int, layers: Layers):
+    def __init__(self, channels: int, outputs: int, stride: int, layers: Layers, *, fast: bool):
         super().__init__()
-        self.snake1 = Snake(channels, layers)
+        self.snake1 = Snake(channels, layers, fast=fast)
         self.conv_t1 = layers.upsample(channels, outputs, stride)
-        self.res_unit1, self.res_unit2, self.res_unit3 = (ResidualUnit(outputs, d, layers) for d in DILATIONS)
+        units = [ResidualUnit(outputs, d, layers, fast=fast) for d in DILATIONS]
+        self.res_unit1, self.res_unit2, self.res_unit3 = units
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, outputs, L * stride]."""
@@ -83,7 +93,7 @@ class AcousticEncoder(nn.Module):
         width = config.encoder_hidden_size
         self.conv1 = layers.conv1d(1, width, 7, padding=3)
         self.block = nn.ModuleList([EncoderBlock(width * 2**i, s, layers) for i, s in enumerate(self.strides)])
-        self.snake1 = Snake(width * 2 ** len(self.strides), layers)
+        self.snake1 = Snake(width * 2 ** len(self.strides), layers, fast=False)
         self.conv2 = layers.conv1d(width * 2 ** len(self.strides), config.hidden_size, 3, padding=1)
 
     def frames(self, samples: int) -> int:
@@ -94,9 +104,10 @@ class AcousticEncoder(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, 1, N] -> [B, E, frames(N)]."""
-        x = self.conv1(samples)
-        for block in self.block:
-            x = block(x)
+        x, start = samples, nn.Sequential(self.conv1, self.block[0])
+        for stride, run in zip(self.strides, [start, *self.block[1:]]):
+            tile, reach = (-(-n // stride) * stride for n in (tiles.TILE, REACH + 3 + 2 * stride))
+            x = tiles.on_cpu(run, x, tile, before=reach, after=reach, down=stride)
         return self.conv2(self.snake1(x))
 
 
@@ -110,17 +121,36 @@ class AcousticDecoder(nn.Module):
 
     def __init__(self, config: AcousticConfig, layers: Layers):
         super().__init__()
-        strides, width = config.upsampling_ratios, config.decoder_hidden_size
+        self.strides = strides = config.upsampling_ratios
+        width = config.decoder_hidden_size
         self.conv1 = layers.conv1d(config.hidden_size, width, 7, padding=3)
         self.block = nn.ModuleList(
-            [DecoderBlock(width // 2**i, width // 2 ** (i + 1), s, layers) for i, s in enumerate(strides)]
+            [
+                DecoderBlock(width // 2**i, width // 2 ** (i + 1), s, layers, fast=i >= EXACT_BLOCKS)
+                for i, s in enumerate(strides)
+            ]
         )
-        self.snake1 = Snake(width // 2 ** len(strides), layers)
+        self.snake1 = Snake(width // 2 ** len(strides), layers, fast=True)
         self.conv2 = layers.conv1d(width // 2 ** len(strides), 1, 7, padding=3)
+
+    def reach(self) -> tuple[int, int]:
+        """How many frames before and after a frame its samples depend on."""
+        low, high = -3, math.prod(self.strides) + 2  # what the last convolution sees, for the samples of frame 0
+        for stride in reversed(self.strides):
+            low, high = low - REACH, high + REACH
+            padding = (stride + 1) // 2
+            low, high = (low + padding) // stride - 1, (high + padding) // stride
+        return 3 - low, high + 3
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, E, T] -> [B, 1, T * product of the strides]."""
         x = self.conv1(features)
-        for block in self.block:
-            x = block(x)
-        return self.conv2(self.snake1(x))
+        for i, (stride, run) in enumerate(zip(self.strides, [*self.block[:-1], self._end])):
+            reach, tile = -(-(REACH + 3) // stride) + 2, max(1, tiles.TILE // stride)
+            # A tile's edge rounds otherwise: not in the exact blocks, which have a 24th of the samples at most.
+            x = run(x) if i < EXACT_BLOCKS else tiles.on_cpu(run, x, tile, before=reach, after=reach, up=stride)
+        return x
+
+    def _end(self, x: Tensor) -> Tensor:
+        """The last block and what follows it."""
+        return to_one_channel(self.conv2, self.snake1(self.block[-1](x)))

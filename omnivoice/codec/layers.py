@@ -9,9 +9,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from ..ops import Ops
+
+
+def as_they_lie(module: nn.Module, x: Tensor) -> bool:
+    """Whether the weights inside `module` may be read directly for an input like `x`, on a CPU in float32.
+
+    Not so where a host keeps them on another device or in another dtype, or patches them when a layer runs:
+    ComfyUI's layers carry such patches in `weight_function` and `bias_function`.
+    """
+    if x.device.type != "cpu" or x.dtype != torch.float32:
+        return False
+    if any(type(p) is not nn.Parameter or p.device != x.device or p.dtype != x.dtype for p in module.parameters()):
+        return False
+    patches = ("weight_function", "bias_function")
+    return not any(getattr(layer, patch, None) for layer in module.modules() for patch in patches)
+
+
+def exact_linear(layer: nn.Module, x: Tensor) -> Tensor:
+    """layer(x) through torch's own product, whose rounding is upstream's.
+
+    For what a decision between codes or the decoder's first stages hang on: with some weights, one rounding there is a
+    hundred times as large in the sound. The products are small.
+    """
+    if isinstance(layer, nn.Linear) and as_they_lie(layer, x):
+        return F.linear(x, layer.weight, layer.bias)
+    result = layer(x)
+    assert isinstance(result, Tensor)
+    return result
 
 
 @dataclass(frozen=True)

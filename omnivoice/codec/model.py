@@ -20,12 +20,15 @@ from ..errors import AudioError, InputError
 from ..ops import Ops
 from .acoustic import AcousticDecoder, AcousticEncoder
 from .hubert import Hubert
-from .layers import Layers
+from .layers import Layers, exact_linear
 from .quantizer import ResidualQuantizer
 from .semantic import SemanticEncoder
+from .tiles import in_tiles
 
 # Zeros on each side of HuBERT's input: half of the 320 samples by which its frames advance.
 SEMANTIC_PADDING = 160
+# 32 s, more than upstream decodes at once by default (30 s): about 0.5 GB of working memory on a GPU, 0.3 GB on a CPU.
+WINDOW_FRAMES = 800
 
 
 class CodecEncoder(nn.Module):
@@ -70,14 +73,14 @@ class CodecEncoder(nn.Module):
         if self.acoustic_encoder.frames(samples.shape[1]) != semantic.shape[2]:
             samples = F.pad(samples, (hop // 2, hop // 2))
         acoustic = self.acoustic_encoder(samples[None])  # [1, E'', T]
-        fused = self.fc(torch.cat((acoustic, semantic), dim=1).transpose(1, 2))  # [1, T, E]
+        fused = exact_linear(self.fc, torch.cat((acoustic, semantic), dim=1).transpose(1, 2))  # [1, T, E]
         return self.quantizer.encode(fused[0])
 
     def _semantic(self, samples: Tensor) -> Tensor:
         """[1, N] -> [1, E', T]."""
         low = resample(samples, self.config.sample_rate, self.config.semantic_sample_rate)
-        features = self.semantic_model(F.pad(low, (SEMANTIC_PADDING, SEMANTIC_PADDING)))  # [1, L, E']
-        features = features[:, :: self.config.semantic_downsample]
+        padded = F.pad(low, (SEMANTIC_PADDING, SEMANTIC_PADDING))
+        features = self.semantic_model(padded, self.config.semantic_downsample)  # [1, T, E']
         return self.encoder_semantic(features.transpose(1, 2))
 
 
@@ -103,11 +106,13 @@ class CodecDecoder(nn.Module):
         return self.dtype
 
     @torch.no_grad()
-    def decode(self, codes: Tensor) -> Tensor:
+    def decode(self, codes: Tensor, *, windows: bool = True) -> Tensor:
         """Codes -> sound.
 
         codes: [K, T] int64, 0 <= code < `config.codebook_size`, on the device to compute on. Returns
-        [1, T * hop] float32 there, at `config.sample_rate`. Raises InputError for another shape or codes
+        [1, T * hop] float32 there, at `config.sample_rate`. windows: decode longer codes in windows of
+        `WINDOW_FRAMES`, each with all the context that its samples depend on, so that working memory stays that of
+        one window; the sound is the same up to rounding. Raises InputError for another shape or codes
         out of range (the mask id is out of range too).
         """
         K, size = self.config.codebooks, self.config.codebook_size
@@ -117,5 +122,12 @@ class CodecDecoder(nn.Module):
         low, high = (int(bound) for bound in codes.aminmax())
         if low < 0 or high >= size:
             raise InputError(f"codes must be 0-{size - 1}, got {low} to {high}")
-        features = self.fc2(self.quantizer(codes))  # [T, E'']
+        if not windows:
+            return self._decode(codes)
+        before, after = self.acoustic_decoder.reach()
+        return in_tiles(self._decode, codes, WINDOW_FRAMES, before=before, after=after, up=self.config.hop_length)
+
+    def _decode(self, codes: Tensor) -> Tensor:
+        """[K, T] -> [1, T * hop]."""
+        features = exact_linear(self.fc2, self.quantizer(codes))  # [T, E'']
         return self.acoustic_decoder(features.T[None])[0]

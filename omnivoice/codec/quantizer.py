@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..config import CodecConfig
 from ..ops import cast_to_input
-from .layers import Layers
+from .layers import Layers, exact_linear
 
 
 class Codebook(nn.Module):
@@ -44,11 +44,11 @@ class Stage(nn.Module):
 
     def nearest(self, x: Tensor) -> Tensor:
         """[T, E] -> codes [T] int64."""
-        return self.codebook.nearest(self.project_in(x))
+        return self.codebook.nearest(exact_linear(self.project_in, x))
 
     def forward(self, codes: Tensor) -> Tensor:
         """Codes [T] -> [T, E]."""
-        return self.project_out(self.codebook(codes))
+        return exact_linear(self.project_out, self.codebook(codes))
 
 
 class ResidualQuantizer(nn.Module):
