@@ -1,59 +1,149 @@
 """How much working memory a run needs beside the weights, in bytes, from sizes alone.
 
-Counts the largest tensors that live at once: in a layer, in guidance over the logits, in the widest stage of
-the codec. Meant for a host that must make room beforehand; it does not measure, and knows no device.
+Counts the tensors that live at once at the widest points of the code as it is: in a layer of the language model
+(`lm/body.py`), in guidance over the logits (`step.py`), in the codec. A test compares it with the bytes that really
+live, so whoever changes what lives there changes the count here. Meant for a host that must make room beforehand;
+it does not measure. Not counted: what stays from run to run (CUDA graphs), and what libraries take for themselves
+inside a call, for which `CPU_LIBRARIES` stands on CPUs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from ..codec.acoustic import REACH
+from ..codec.hubert import FRAMES
+from ..codec.model import WINDOW_FRAMES
+from ..codec.tiles import TILE
 from ..config import CodecConfig, LMConfig
-from ..types import GenerationPlan
-from .run import ROWS_PER_BATCH
+from ..types import GenerationPlan, Sampling
 
 FLOAT32 = 4
-LOGIT_COPIES = 4  # conditional, unconditional, their difference, the result
-CODEC_COPIES = 5  # input, output, activation and workspace of one convolution, the residual
+CHOOSING = 4.3  # tensors [K, T, V] of `step._choose`: noise, likeliest values and their indices, kept, scaled, sum
+# Bytes for each sample of sound that loses its silences (`audio.silence`): itself, its 16-bit twin and the running sum
+# in int64, with their copies.
+SILENCES = 68
+
+# What oneDNN and MKL take for themselves on a CPU, mostly weights laid out anew: 4-19 MB at the published sizes.
+CPU_LIBRARIES = 10 << 20
+CONTEXT = 20  # frames of a window that it only needs to see, 10 on each side (`AcousticDecoder`)
 
 
-def estimate_generation(plans: Sequence[GenerationPlan], lm: LMConfig, codec: CodecConfig, itemsize: int) -> int:
-    """Bytes for running `plans`; itemsize: bytes of one weight. Batches are bounded, so it grows with chunks only
-    until a batch is full."""
-    sizes = [_rows(plan) for plan in plans]
-    frames = max(chunk.frames for plan in plans for chunk in plan.chunks)
-    longest = max(rows for rows, _ in sizes)
-    rows = min(sum(rows for rows, _ in sizes), max(ROWS_PER_BATCH, longest))
-    targets = min(sum(targets for _, targets in sizes), max(ROWS_PER_BATCH, 2 * frames))
-    attention = lm.heads * lm.head_dim
-    layer = rows * (
-        itemsize * (4 * lm.hidden_size + 4 * attention + 3 * lm.intermediate_size) + FLOAT32 * 3 * attention
-    )
-    logits = targets * lm.codebooks * lm.audio_vocab_size * FLOAT32 * LOGIT_COPIES // 2
-    return max(layer, logits, estimate_decoding(frames, codec))
+@dataclass(frozen=True)
+class BatchSize:
+    """What runs together. prefix: rows before the targets, of all items. frames: targets of each item.
+    guided: with unconditional documents."""
+
+    prefix: int
+    frames: tuple[int, ...]
+    sampling: Sampling
+    guided: bool
+
+    @property
+    def targets(self) -> int:
+        """Target rows of all documents."""
+        return sum(self.frames) * (2 if self.guided else 1)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all documents."""
+        return self.prefix + self.targets
 
 
-def _rows(plan: GenerationPlan) -> tuple[int, int]:
-    """Packed rows and target rows of the plan's largest chunk, guidance included."""
-    frames = max(chunk.frames for chunk in plan.chunks)
-    voice = plan.request.voice
-    reference = voice.frames if voice is not None else (plan.chunks[0].frames if len(plan.chunks) > 1 else 0)
-    text = max(len(chunk.text) for chunk in plan.chunks) + (len(voice.text) if voice is not None else 0)
-    return text + reference + 2 * frames, 2 * frames
+def estimate_batch(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
+    """Bytes for sampling one batch; itemsize: bytes of one weight."""
+    cells = sum(size.frames) * lm.codebooks
+    scores = cells * lm.audio_vocab_size * FLOAT32  # the log-probabilities of a step live until the next one's do
+    tables = size.rows * (lm.hidden_size * itemsize + 2 * lm.head_dim * FLOAT32)  # embedded rows, rotary table
+    noise = cells * size.sampling.steps * FLOAT32 * (2 if on_cpu else 1) if size.sampling.position_temperature else 0
+    held = scores + tables + noise + _kept(size, lm, itemsize)
+    choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if size.sampling.class_temperature else 0
+    return math.ceil(held + max(_layer(size, lm, itemsize, on_cpu=on_cpu), _scoring(size, lm, itemsize), choosing))
 
 
-def estimate_decoding(frames: int, codec: CodecConfig) -> int:
-    """Bytes for decoding `frames` frames in one go."""
-    width, samples, widest = codec.acoustic.decoder_hidden_size, frames, 0
-    for stride in codec.acoustic.upsampling_ratios:
-        width, samples = width // 2, samples * stride
-        widest = max(widest, width * samples)
-    return widest * FLOAT32 * CODEC_COPIES
+def _kept(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
+    """What the experimental steps keep: logits from pass to pass, and keys and values of the prefixes."""
+    logits = sum(size.frames) * lm.codebooks * lm.audio_vocab_size * FLOAT32 if size.guided else 0
+    prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.prefix * itemsize
+    sampling = size.sampling
+    return (logits if sampling.unconditional_every > 1 else 0) + (prefix if sampling.prefix_refresh else 0)
 
 
-def estimate_encoding(seconds: float, codec: CodecConfig) -> int:
-    """Bytes for encoding a recording of `seconds`; acoustic and semantic halves run one after the other."""
-    acoustic = codec.acoustic.encoder_hidden_size * codec.sample_rate
-    semantic = codec.semantic.conv_dim[0] * codec.semantic_sample_rate // codec.semantic.conv_stride[0]
-    return math.ceil(seconds * max(acoustic, semantic)) * FLOAT32 * CODEC_COPIES
+def _layer(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
+    """The widest point of a layer: rotation in float32, attention, or the feed-forward."""
+    S, R, E = size.rows, size.targets, lm.hidden_size
+    queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
+    stream = 3 * S * E * itemsize  # the step's embedded rows, the layer's input, and that normed
+    joint = S * (queries + 2 * keys) * itemsize
+    rotation = joint + 3 * S * (queries + keys) * FLOAT32  # normed, turned, and the swapped halves
+    asked = max(2 * S, 3 * R) * queries + max(S, R) * E  # results, joined, projected; the last layer's queries
+    repeated = 0 if on_cpu else 2 * queries * (size.prefix // len(size.frames) + max(size.frames))
+    attention = joint + (S * (queries + keys) + asked + repeated) * itemsize
+    feeding = S * (2 * E + 3 * lm.intermediate_size) * itemsize  # one more stream and the result; gate, up, product
+    return stream + max(rotation, attention, feeding)
+
+
+def _scoring(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
+    """Logits, first as the heads give them, then guided and normalised."""
+    logits, rows = size.targets * lm.codebooks * lm.audio_vocab_size, size.rows * lm.hidden_size * itemsize
+    converted = logits * (FLOAT32 + (itemsize if itemsize != FLOAT32 else 0)) + size.targets * lm.hidden_size * itemsize
+    return rows + max(converted, 2 * logits * FLOAT32)  # both guided: 2 + 1 + 1 halves; neither: 1 + 1
+
+
+def estimate_run(
+    plans: Sequence[GenerationPlan], batches: Iterable[BatchSize], lm: LMConfig, codec: CodecConfig, itemsize: int, *,
+    on_cpu: bool,
+) -> int:  # fmt: skip
+    """Bytes for running `plans` in these batches, decoding and, where that takes the same memory, finishing them."""
+    sampled = max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) for size in batches)
+    decoded = max(estimate_decoding(chunk.frames, codec, on_cpu=on_cpu) for plan in plans for chunk in plan.chunks)
+    if not on_cpu:
+        return max(sampled, decoded)
+    samples = [sum(chunk.frames for chunk in plan.chunks) * codec.hop_length for plan in plans]
+    finished = max(n * SILENCES for n in samples)
+    return max(sampled, sum(samples) * FLOAT32 + max(decoded, finished))
+
+
+def estimate_decoding(frames: int, codec: CodecConfig, *, on_cpu: bool) -> int:
+    """Bytes for decoding `frames` frames: the widest stage of the decoder in one window, and the sound so far."""
+    length, width, widest = min(frames, WINDOW_FRAMES + CONTEXT), codec.acoustic.decoder_hidden_size, 0.0
+    strides = codec.acoustic.upsampling_ratios
+    for i, stride in enumerate(strides, start=1):
+        inside = 3 * length * stride * width // 2
+        tile = max(1, TILE // stride) + 2 * (-(-(REACH + 3) // stride) + 2)
+        share = min(1.0, tile / length) if on_cpu else 1.0
+        outputs = length * stride * (width // 2 if i < len(strides) else 1)  # the last one goes on to the sound
+        widest = max(widest, _stage(length * width, outputs, inside, share))
+        length, width = length * stride, width // 2
+    sound = frames * codec.hop_length if frames > WINDOW_FRAMES + CONTEXT else 0
+    return math.ceil(sound + max(widest, sound)) * FLOAT32
+
+
+def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> int:
+    """Bytes for preparing a recording of `seconds`, on the CPU, and for encoding it: the widest stage of the two
+    halves, which run in turn."""
+    length, width = max(1, int(seconds * codec.sample_rate)), codec.acoustic.encoder_hidden_size
+    widest, inputs, extra = _features(seconds, codec, on_cpu=on_cpu), 1, 1  # the first stage widens its input itself
+    for stride in codec.acoustic.downsampling_ratios:
+        share = min(1.0, (TILE + 2 * REACH) / length) if on_cpu else 1.0
+        inside = (3 + extra) * length * width
+        widest = max(widest, _stage(length * inputs, 2 * length * width // stride, inside, share))
+        length, width = -(-length // stride), 2 * width
+        inputs, extra = width, 0
+    return math.ceil(max(widest * FLOAT32, seconds * codec.sample_rate * SILENCES if on_cpu else 0))
+
+
+def _features(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> float:
+    """Numbers that live after HuBERT's first convolution: its output, normalised (on a CPU beforehand), activated."""
+    config = codec.semantic
+    samples = seconds * codec.semantic_sample_rate
+    if on_cpu:
+        samples = min(samples, FRAMES * math.prod(config.conv_stride))
+    return samples / config.conv_stride[0] * config.conv_dim[0] * (2 if on_cpu else 3)
+
+
+def _stage(inputs: float, outputs: float, inside: float, share: float) -> float:
+    """Numbers that live in one stage: all at once, or in the last of many tiles of this share, or when those join."""
+    return inputs + (inside if share >= 1 else max(2 * outputs, (1 - share) * outputs + share * inside))
