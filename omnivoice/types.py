@@ -75,6 +75,10 @@ class Sampling:
     steps: forward passes. guidance: classifier-free guidance scale, 0 = none. t_shift: time shift, smaller
     reveals later. layer_penalty: how strongly lower codebooks come first. position_temperature: randomness
     of where, class_temperature: of what is revealed; 0 = greedy.
+
+    EXPERIMENTAL, off by default, quicker but not exact (`generate/experimental.py`). unconditional_every: the
+    unconditional half of guidance is computed at every such step only; 1 = exact. prefix_refresh: what the layers
+    know of prompt and reference is kept until this share of the schedule has been revealed since; 0 = exact.
     """
 
     steps: int = 32
@@ -83,6 +87,8 @@ class Sampling:
     layer_penalty: float = 5.0
     position_temperature: float = 5.0
     class_temperature: float = 0.0
+    unconditional_every: int = 1
+    prefix_refresh: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,8 @@ class Speech:
     """What was spoken.
 
     waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor per chunk, on the CPU. chunks: the text of
-    each. seconds: length of the waveform. seed: the one used. warnings: everything worth telling the user.
+    each. seconds: length of the waveform. seed: the one used. voice: the one it spoke with; if none was given, the
+    first chunk as a voice, to speak on with. warnings: everything worth telling the user.
     """
 
     waveform: Waveform
@@ -188,4 +195,5 @@ class Speech:
     chunks: tuple[str, ...]
     seconds: float
     seed: int
+    voice: VoicePrompt
     warnings: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
         chunked=chunked, tail_samples=tail_samples, target_samples=exact,
         warnings=(
             *language_warnings, *tag_warnings(text), *_design_warnings(instruct, language, request.voice),
-            *_speed_warnings(request),
+            *_speed_warnings(request), *_experimental_warnings(request.sampling),
         ),
     )  # fmt: skip
 
@@ -113,6 +113,13 @@ def _design_warnings(instruct: str | None, language: str | None, voice: VoicePro
     if instruct is None or voice is not None or language in (None, "zh", "en"):
         return ()
     return (f"described voices were trained for zh and en only; with language {language} expect noise: clone a voice",)
+
+
+def _experimental_warnings(sampling: Sampling) -> tuple[str, ...]:
+    """Whoever hears the result must know that it is not the model's own."""
+    options = {"unconditional_every": sampling.unconditional_every != 1, "prefix_refresh": sampling.prefix_refresh != 0}
+    used = ", ".join(f"{name} {getattr(sampling, name):g}" for name, on in options.items() if on)
+    return (f"experimental: {used}; this is quicker, but not exactly what the model would say",) if used else ()
 
 
 def _speed_warnings(request: GenerationRequest) -> tuple[str, ...]:

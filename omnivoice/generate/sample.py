@@ -19,6 +19,7 @@ from ..config import LMConfig
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..types import Sampling, Speedups
+from .experimental import ExperimentalSteps, is_experimental
 from .graphs import StepGraphs, weights_identity
 from .noise import BatchNoise, ItemNoise, draw_noise
 from .pack import Item, PackedItems, pack_items
@@ -81,7 +82,12 @@ class Sampler:
         return [part.clone() for part in codes.cpu().split(packed.frames, dim=1)]
 
     def _step(self, packed: PackedItems, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
-        """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities."""
+        """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
+
+        Experimental settings have steps of their own, without graphs.
+        """
+        if is_experimental(sampling):
+            return ExperimentalSteps(self.lm, packed, sampling, self.speedups)
         config = self.lm.config
         layout, guidance = packed.layout, sampling.guidance
         example = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=self.device)

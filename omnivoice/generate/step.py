@@ -37,9 +37,16 @@ def predict(
     each = [lm(rows[part], layout, targets_only=speedups.targets_only) for part, layout in parts]
     logits = each[0] if len(each) == 1 else torch.cat(each)
     conditional, unconditional = logits.chunk(2) if packed.guided else (logits, None)
+    return guided_log_probs(conditional, unconditional, guidance, speedups, lm.config.audio_mask_id)
+
+
+def guided_log_probs(
+    conditional: Tensor, unconditional: Tensor | None, guidance: float, speedups: Speedups, mask_id: int
+) -> Tensor:
+    """Logits [R, K, V] float32, twice -> guided log-probabilities [R, K, V], a new tensor, the mask token at -inf."""
     guided = guide_in_one if speedups.one_pass_guidance else guide_as_upstream
     log_probs = guided(conditional, unconditional, guidance)
-    log_probs[..., lm.config.audio_mask_id] = -math.inf
+    log_probs[..., mask_id] = -math.inf
     return log_probs
 
 

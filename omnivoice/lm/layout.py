@@ -40,6 +40,18 @@ class PackedLayout:
         cos, sin = rotary_table(positions, head_dim, theta)
         return cls(tuple(lengths), tuple(targets), rows.to(device), (cos.to(device), sin.to(device)))
 
+    def first(self, documents: int) -> PackedLayout:
+        """The layout of the first so many documents alone."""
+        lengths, targets = self.lengths[:documents], self.target_lengths[:documents]
+        cos, sin = (table[: sum(lengths)] for table in self.rope)
+        return PackedLayout(lengths, targets, self.target_rows[: sum(targets)], (cos, sin))
+
+    def targets_alone(self) -> PackedLayout:
+        """The layout of a row that holds the targets only, at the positions that they have here."""
+        cos, sin = (table[self.target_rows] for table in self.rope)
+        rows = torch.arange(len(self.target_rows), device=self.target_rows.device)
+        return PackedLayout(self.target_lengths, self.target_lengths, rows, (cos, sin))
+
     def documents(self) -> list[tuple[slice, PackedLayout]]:
         """Each document on its own: its rows, and its layout."""
         parts, start, first = [], 0, 0

@@ -19,6 +19,7 @@ from ..config import LMConfig
 from ..ops import Ops
 from .body import Body
 from .layout import PackedLayout
+from .prefix import Sees
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +62,13 @@ class OmniVoiceLM(nn.Module):
         """Codes [K, T] int64, mask id included -> rows [T, E], the sum over codebooks. offsets: `audio_offsets`."""
         return self.audio_embeddings(codes + offsets).sum(dim=0)
 
-    def forward(self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True) -> Tensor:
+    def forward(
+        self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True, sees: Sequence[Sees] | None = None
+    ) -> Tensor:
         """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows.
 
-        targets_only=False computes every row in the last layer, to the same result.
+        targets_only=False computes every row in the last layer, to the same result. sees: see `Body.forward`.
         """
-        hidden = self.llm(rows, layout, targets_only=targets_only)  # [R, E]
+        hidden = self.llm(rows, layout, targets_only=targets_only, sees=sees)  # [R, E]
         logits = self.audio_heads(hidden).to(torch.float32)
         return logits.view(-1, self.config.codebooks, self.config.audio_vocab_size)
