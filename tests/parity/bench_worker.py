@@ -1,12 +1,16 @@
-"""One side of bench_upstream.py: loads a checkpoint, then times what it is told to, one JSON line each way.
+"""One side of bench_upstream.py: loads a checkpoint, then does what it is told and says how long it took.
 
-usage: bench_worker.py upstream|ours FOLDER DTYPE THREADS    (not meant to be started by hand)
+One JSON line each way. usage: bench_worker.py upstream|ours FOLDER DTYPE THREADS    (not meant to be started by hand)
 The upstream side runs in upstream's environment and must not see this repository.
+
+Every answer tells the anonymous memory before the work and its peak since the last answer, in bytes (Linux; else
+null). A case with "count" is not timed but profiled: operator calls of a step.
 """
 
 import hashlib
 import json
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -14,6 +18,7 @@ from pathlib import Path
 import torch
 
 STYLE_TEXT = "en"
+WATCH_SECONDS = 0.005
 
 
 def digest(tensors):
@@ -25,23 +30,37 @@ def reference_codes(frames):
 
 
 class Upstream:
-    def __init__(self, folder, dtype):
-        from omnivoice.models.omnivoice import GenerationTask, OmniVoice, OmniVoiceGenerationConfig
+    grad = torch.inference_mode
 
-        self.task, self.config = GenerationTask, OmniVoiceGenerationConfig
-        self.model = OmniVoice.from_pretrained(folder, device_map="cpu", dtype=dtype)
+    def __init__(self, folder, dtype):
+        from omnivoice.models import omnivoice
+
+        self.code = omnivoice
+        self.model = omnivoice.OmniVoice.from_pretrained(folder, device_map="cpu", dtype=dtype)
+
+    def config(self, case):
+        return self.code.OmniVoiceGenerationConfig(
+            num_step=case["steps"], guidance_scale=case["guidance"], postprocess_output=False
+        )
 
     def tokens(self, case):
         codes = reference_codes(case["reference"])
         n = case.get("batch", 1)
-        task = self.task(
+        task = self.code.GenerationTask(
             batch_size=n, texts=[case["text"]] * n, target_lens=[case["frames"]] * n, langs=[STYLE_TEXT] * n,
             instructs=[None] * n, ref_texts=[case["reference_text"] if codes is not None else None] * n,
             ref_audio_tokens=[codes] * n, ref_rms=[0.1] * n,
         )  # fmt: skip
-        config = self.config(num_step=case["steps"], guidance_scale=case["guidance"])
         torch.manual_seed(7)
-        return self.model._generate_iterative(task, config)
+        return self.model._generate_iterative(task, self.config(case))
+
+    def speak(self, case):
+        prompt = self.code.VoiceClonePrompt(reference_codes(case["reference"]), case["reference_text"], 0.1)
+        torch.manual_seed(7)
+        audio = self.model.generate(
+            case["text"], language=STYLE_TEXT, voice_clone_prompt=prompt, generation_config=self.config(case)
+        )
+        return len(audio[0]) / 24000
 
     def encode(self, samples):
         return [self.model.audio_tokenizer.encode(samples[None]).audio_codes[0]]
@@ -51,57 +70,162 @@ class Upstream:
 
 
 class Ours:
+    grad = torch.no_grad
+
     def __init__(self, folder, dtype):
         sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
         from omnivoice import Engine, GenerationRequest, Sampling, VoicePrompt
+        from omnivoice.generate import sample
         from omnivoice.generate.run import Runner
         from omnivoice.types import Chunk, GenerationPlan
 
         self.plan, self.chunk, self.request = GenerationPlan, Chunk, GenerationRequest
-        self.sampling, self.voice = Sampling, VoicePrompt
+        self.sampling, self.voice, self.sample, self.runner_class = Sampling, VoicePrompt, sample, Runner
+        self.load, self.folder = Engine.load, folder
         self.engine = Engine.load(folder, dtype=dtype)
-        self.runner = Runner(self.engine.lm, self.engine.tokenizer, torch.device("cpu"))
+        self.runner = Runner(self.engine.sampler, self.engine.tokenizer)
 
-    def tokens(self, case):
+    def request_of(self, case):
         codes = reference_codes(case["reference"])
         voice = None if codes is None else self.voice(codes=codes, text=case["reference_text"], rms=0.1)
         sampling = self.sampling(steps=case["steps"], guidance=case["guidance"])
-        request = self.request(text=case["text"], voice=voice, sampling=sampling)
-        plan = self.plan(request, (self.chunk(case["text"], case["frames"]),), STYLE_TEXT, None, 7)
+        return self.request(
+            text=case["text"], voice=voice, sampling=sampling, language=STYLE_TEXT, seed=7, post_process=False
+        )
+
+    def tokens(self, case, runner=None):
+        plan = self.plan(self.request_of(case), (self.chunk(case["text"], case["frames"]),), STYLE_TEXT, None, 7)
         generator = torch.Generator().manual_seed(7)
-        return [codes[0] for codes in self.runner.run([plan] * case.get("batch", 1), generator, None)]
+        runs = (runner or self.runner).run([plan] * case.get("batch", 1), generator, None)
+        return [codes[0] for codes in runs]
+
+    def speak(self, case):
+        return self.engine.generate([self.request_of(case)])[0].seconds
 
     def encode(self, samples):
-        return [self.engine.codec.encode(samples)]
+        return [self.engine.encoder.encode(samples)]
 
     def decode(self, codes):
-        return self.engine.codec.decode(codes)
+        return self.engine.decoder.decode(codes)
+
+    def agreement(self, case):
+        """[masked cells whose best token is the same in float32, masked cells], summed over float32's own steps."""
+        exact, rounded = self.load(self.folder, dtype=torch.float32), self.engine.sampler
+        predict, pack_items, mask_id = self.sample.predict, self.sample.pack_items, exact.lm.config.audio_mask_id
+        packed, found = [], torch.zeros(2, dtype=torch.int64)
+
+        def pack_both(lm, text, items, **options):
+            packed[:] = [pack_items(rounded.lm, rounded.text, items, **options)]
+            return pack_items(lm, text, items, **options)
+
+        def predict_both(lm, items, guidance, speedups, codes, base):
+            scores = predict(lm, items, guidance, speedups, codes, base)  # [T, K, V]
+            other = predict(rounded.lm, packed[0], guidance, speedups, codes, packed[0].base)
+            masked = codes.t() == mask_id  # [T, K]
+            same = scores.argmax(-1) == other.argmax(-1)
+            found.add_(torch.stack(((same & masked).sum(), masked.sum())))
+            return scores
+
+        self.sample.predict, self.sample.pack_items = predict_both, pack_both
+        try:
+            self.tokens(case, self.runner_class(exact.sampler, exact.tokenizer))
+        finally:
+            self.sample.predict, self.sample.pack_items = predict, pack_items
+        return found.tolist()
 
 
-def timed(side, case):
+class Memory:
+    """Anonymous memory of this process, watched by a thread."""
+
+    def __init__(self):
+        self.peak = self.now()
+        if self.peak is not None:
+            threading.Thread(target=self.watch, daemon=True).start()
+
+    def now(self):
+        try:
+            status = Path("/proc/self/status").read_text(encoding="ascii")
+        except OSError:
+            return None
+        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
+
+    def watch(self):
+        while True:
+            self.peak = max(self.peak, self.now())
+            time.sleep(WATCH_SECONDS)
+
+    def take(self):
+        peak, self.peak = self.peak, self.now()
+        return peak
+
+
+def work(side, case):
+    """What a case asks for, as a call that returns tensors to compare, or numbers."""
     if case["kind"] == "encode":
         samples = torch.randn(1, case["frames"] * 960, generator=torch.Generator().manual_seed(3)) * 0.1
-        call = lambda: side.encode(samples)  # noqa: E731
-    elif case["kind"] == "decode":
+        return lambda: side.encode(samples)
+    if case["kind"] == "decode":
         codes = reference_codes(case["frames"])
-        call = lambda: (side.decode(codes), [codes])[1]  # noqa: E731
-    else:
-        call = lambda: side.tokens(case)  # noqa: E731
+        return lambda: (side.decode(codes), [codes])[1]
+    return lambda: getattr(side, case["kind"])(case)
+
+
+def answer(side, case, memory):
+    if case.get("count"):
+        return operator_calls(side, case)
+    call, held = work(side, case), memory.now()
+    memory.take()
     start = time.perf_counter()
     result = call()
-    return {"seconds": time.perf_counter() - start, "digest": digest(result)}
+    found = {"seconds": time.perf_counter() - start, "held": held, "peak": memory.take()}
+    tensors = isinstance(result, list) and all(isinstance(part, torch.Tensor) for part in result)
+    return {**found, "digest": digest(result)} if tensors else {**found, "result": result}
+
+
+def operator_calls(side, case):
+    """Calls in one step: those of three steps less those of one, halved, so that what is done once does not count.
+
+    aten: all events of that name, nested ones too. outer: of aten and mkldnn, those within no other of them.
+    mkldnn: oneDNN's own operators, which aten's name does not cover.
+    """
+    one, three = (count_events(work(side, {**case, "steps": steps})) for steps in (1, 3))
+    return {name: (three[name] - one[name]) / 2 for name in one}
+
+
+def count_events(call):
+    call()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        call()
+    events = [event for event in profile.events() if is_operator(event)]
+    return {
+        "aten": sum(event.name.startswith("aten::") for event in events),
+        "outer": sum(not has_outer(event) for event in events),
+        "mkldnn": sum(event.name.startswith("mkldnn::") for event in events),
+    }
+
+
+def is_operator(event):
+    return event.name.startswith(("aten::", "mkldnn::"))
+
+
+def has_outer(event):
+    parent = event.cpu_parent
+    while parent is not None and not is_operator(parent):
+        parent = parent.cpu_parent
+    return parent is not None
 
 
 def main():
     kind, folder, dtype, threads = sys.argv[1:5]
     warnings.filterwarnings("ignore")
     torch.set_num_threads(int(threads))
+    memory = Memory()
     start = time.perf_counter()
     side = {"upstream": Upstream, "ours": Ours}[kind](folder, getattr(torch, dtype))
-    print(json.dumps({"loaded": time.perf_counter() - start}), flush=True)
-    with torch.inference_mode():
+    print(json.dumps({"loaded": time.perf_counter() - start, "peak": memory.take()}), flush=True)
+    with side.grad():
         for line in sys.stdin:
-            print(json.dumps(timed(side, json.loads(line))), flush=True)
+            print(json.dumps(answer(side, json.loads(line), memory)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""What `bench` measures, and how: cases of known size, run by turns, as medians with their spread.
+
+Unusual: variants of one case alternate within every round and only ratios within a round are compared, since a
+machine's speed drifts. Memory is watched during the warm-up, so that watching does not disturb the timing. Nothing
+is printed here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..engine import Engine
+from ..generate.run import Runner
+from ..intake.machine import anonymous_bytes
+from ..text.prompt import build_prompt
+from ..types import Chunk, GenerationPlan, GenerationRequest, Sampling, Speedups, VoicePrompt
+from .bench_model import WORD, variant
+
+FRAME_RATE, HOP = 25, 960
+FULL_STEPS = 32  # what the real-time factor is given for
+WATCH_SECONDS = 0.002
+LANGUAGE, SEED, PROMPT_TOKENS = "en", 7, 60
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to speak: sizes in audio frames (25 a second). steps: None = as the options say."""
+
+    name: str
+    frames: int = 125
+    reference: int = 125
+    guidance: float = 2.0
+    batch: int = 1
+    steps: int | None = None
+
+
+CLONE = Case("clone")
+STEP_CASES = (
+    CLONE, Case("clone_10s", reference=250), Case("no_reference", reference=0), Case("guidance_0", guidance=0.0),
+)  # fmt: skip
+# Where a speed-up shows, if not in the clone: early stop only in the full number of steps of a very short sound.
+SHOWN_IN = {"skip_unguided": STEP_CASES[3], "early_stop": Case("0.08 s", frames=2, steps=FULL_STEPS)}
+GROWTH: Mapping[str, tuple[Case, ...]] = {
+    "audio": tuple(Case(f"{s}", frames=s * FRAME_RATE) for s in (1, 2, 5, 10, 20, 40)),
+    "batch": tuple(Case(f"{n}", batch=n) for n in (1, 2, 4, 8, 16)),
+    "reference": tuple(Case(f"{s}", reference=s * FRAME_RATE) for s in (0, 3, 5, 10, 20)),
+}
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An engine under measurement, and how often; baseline: bytes held when it was ready, None if unknown."""
+
+    engine: Engine
+    device: torch.device
+    steps: int
+    rounds: int
+    baseline: int | None
+
+    def wait(self) -> None:
+        """Until the device has done what it was given."""
+        if self.device.type != "cpu":
+            getattr(torch, self.device.type).synchronize()
+
+    def runner(self, speedups: Speedups) -> Runner:
+        """What runs plans with `speedups`; weights are shared."""
+        return Runner(variant(self.engine.sampler, speedups), self.engine.tokenizer)
+
+    def speak(self, runner: Runner, case: Case) -> Callable[[], list[Tensor]]:
+        """A call that gives the codes [K, T] of every item of the case."""
+        plans = [self.plan(case, self.steps)] * case.batch
+        return lambda: [chunks[0] for chunks in runner.run(plans, None, None)]
+
+    def plan(self, case: Case, steps: int) -> GenerationPlan:
+        """The case as a plan, with a prompt of `PROMPT_TOKENS` tokens."""
+        K = self.engine.lm.config.codebooks
+        codes = torch.randint(0, 1024, (K, case.reference), generator=torch.Generator().manual_seed(SEED))
+        voice = VoicePrompt(codes, WORD, 0.1) if case.reference else None
+        fixed = len(self.prompt_ids(WORD, voice)) - 1
+        text = " ".join([WORD] * max(1, PROMPT_TOKENS - fixed))
+        sampling = Sampling(steps=case.steps or steps, guidance=case.guidance)
+        request = GenerationRequest(text=text, voice=voice, sampling=sampling)
+        return GenerationPlan(request, (Chunk(text, case.frames),), LANGUAGE, None, SEED)
+
+    def prompt_ids(self, text: str, voice: VoicePrompt | None) -> tuple[int, ...]:
+        """Token ids of the prompt of a case."""
+        return build_prompt(
+            self.engine.tokenizer, text=text, reference_text=None if voice is None else voice.text, language=LANGUAGE,
+            denoise=voice is not None,
+        ).ids  # fmt: skip
+
+    def layout(self, case: Case) -> tuple[list[int], list[int]]:
+        """(rows, targets) of every document of the case."""
+        request = self.plan(case, 1).request
+        length = len(self.prompt_ids(request.text, request.voice)) + case.reference + case.frames
+        lengths = [length] * case.batch + ([case.frames] * case.batch if case.guidance else [])
+        return lengths, [case.frames] * len(lengths)
+
+    def sample_codes(self, frames: int) -> Tensor:
+        """Random codes [K, T] to decode."""
+        K, size = self.engine.lm.config.codebooks, self.engine.codec_config.codebook_size
+        return torch.randint(0, size, (K, frames), generator=torch.Generator().manual_seed(SEED))
+
+    def decode(self, frames: int, speedups: Speedups | None = None) -> Callable[[], Tensor]:
+        """A call that decodes `frames` frames as the engine does."""
+        engine, codes = copy(self.engine), self.sample_codes(frames)
+        engine.sampler = variant(engine.sampler, speedups or Speedups())
+        return lambda: engine._decode(codes)
+
+    def encode(self, seconds: int) -> Callable[[], Tensor]:
+        """A call that encodes `seconds` of noise."""
+        encoder, samples = self.engine.encoder, seconds * FRAME_RATE * HOP
+        sound = 0.1 * torch.randn(1, samples, generator=torch.Generator().manual_seed(SEED))
+        sound = sound.to(next(encoder.parameters()).device)
+        return lambda: encoder.encode(sound)
+
+    def alternate(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
+        """Seconds of each call in each round, every other one backwards; warm them up before."""
+        seconds: dict[str, list[float]] = {name: [] for name in calls}
+        for number in range(self.rounds):
+            order = list(calls.items())
+            for name, call in order if number % 2 == 0 else reversed(order):
+                start = time.perf_counter()
+                call()
+                self.wait()
+                seconds[name].append(time.perf_counter() - start)
+        return seconds
+
+    def watched(self, call: Callable[[], object]) -> tuple[object, int | None]:
+        """The result of a call, and the most memory held meanwhile above the ready engine, in bytes."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            held = torch.cuda.memory_allocated(self.device)
+            result = call()
+            self.wait()
+            return result, torch.cuda.max_memory_allocated(self.device) - held
+        if self.device.type != "cpu" or self.baseline is None:
+            return call(), None
+        result, peak = watch_memory(call)
+        return result, peak - self.baseline
+
+
+def watch_memory(call: Callable[[], object]) -> tuple[object, int]:
+    """The result of a call, and the most anonymous memory of this process meanwhile, in bytes; Linux only."""
+    peak, done = anonymous_bytes() or 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(WATCH_SECONDS):
+            peak = max(peak, anonymous_bytes() or 0)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        return call(), max(peak, anonymous_bytes() or 0)
+    finally:
+        done.set()
+        watcher.join()

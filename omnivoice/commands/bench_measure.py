@@ -1,0 +1,201 @@
+"""The measurements of `bench`: each takes a `Bench` and gives plain numbers, ready for a table or for JSON.
+
+Times are medians over the rounds with the least and the largest. What each speed-up is worth is measured by switching
+it off and nothing else, in turn with everything on. Nothing is printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from ..types import Speedups
+from .bench_cases import CLONE, FRAME_RATE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
+from .bench_flops import product_rates, step_flops
+
+GROWTH_STEPS, GROWTH_ROUNDS = 2, 3
+CODEC_SECONDS, LONG_SECONDS = 5, 20
+EVERYTHING = "all of them"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and largest of the rounds."""
+
+    median: float
+    least: float
+    largest: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], scale: float = 1.0) -> Spread:
+        """Of `values`, each times `scale`."""
+        return cls(median(values) * scale, min(values) * scale, max(values) * scale)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One case. real_time_factor: seconds of computing for a second of audio at 32 steps, decoding included.
+
+    tokens_per_second: audio tokens, decoding left out. peak_bytes: beside the weights; None if unknown.
+    """
+
+    case: str
+    rows: int
+    targets: int
+    milliseconds: Spread
+    real_time_factor: float
+    tokens_per_second: float
+    gflop: float
+    gflop_per_second: float
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a speed-up is worth in a case: milliseconds a step with and without it, and whether the tokens are equal."""
+
+    name: str
+    case: str
+    on: Spread
+    off: Spread
+    ratio: Spread
+    equal: bool
+
+
+@dataclass(frozen=True)
+class CodecTime:
+    """Seconds that encoding or decoding takes, and the memory beside the weights; None if unknown."""
+
+    name: str
+    seconds: Spread
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """GFLOP/s of the bare products of a clone's step, by library, what its step reaches, and their ratio."""
+
+    products: dict[str, float]
+    step: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """How cost grows: x (seconds of audio, items, or seconds of reference) and seconds a step; audio has a factor."""
+
+    x: float
+    seconds_per_step: float
+    real_time_factor: float | None = None
+
+
+def measure_steps(bench: Bench) -> list[StepTime]:
+    """Every case of `STEP_CASES`, with everything on."""
+    decode = median(_timed_decode(bench, CLONE.frames))
+    return [_step_time(bench, case, decode) for case in STEP_CASES]
+
+
+def _timed_decode(bench: Bench, frames: int) -> list[float]:
+    call = bench.decode(frames)
+    call()
+    return bench.alternate({"decode": call})["decode"]
+
+
+def _step_time(bench: Bench, case: Case, decode: float) -> StepTime:
+    call = bench.speak(bench.runner(Speedups()), case)
+    _, peak = bench.watched(call)
+    spread = Spread.of(bench.alternate({case.name: call})[case.name], 1 / bench.steps)
+    lengths, targets = bench.layout(case)
+    spoken, gflop = FULL_STEPS * spread.median, step_flops(bench.engine.lm.config, lengths, targets) / 1e9
+    return StepTime(
+        case=case.name, rows=sum(lengths), targets=sum(targets), milliseconds=_scaled(spread, 1000),
+        real_time_factor=(spoken + decode) * FRAME_RATE / case.frames,
+        tokens_per_second=bench.engine.lm.config.codebooks * case.frames / spoken,
+        gflop=gflop, gflop_per_second=gflop / spread.median, peak_bytes=peak,
+    )  # fmt: skip
+
+
+def _scaled(spread: Spread, by: float) -> Spread:
+    return Spread(spread.median * by, spread.least * by, spread.largest * by)
+
+
+def measure_codec(bench: Bench) -> list[CodecTime]:
+    """Encoding and decoding, long decoding with and without windows; by turns, the most memory last."""
+    long, all_at_once = LONG_SECONDS * FRAME_RATE, replace(Speedups(), windows=False)
+    calls = {
+        f"encode {CODEC_SECONDS} s": bench.encode(CODEC_SECONDS),
+        f"decode {CODEC_SECONDS} s": bench.decode(CODEC_SECONDS * FRAME_RATE),
+        f"decode {LONG_SECONDS} s": bench.decode(long),
+        f"decode {LONG_SECONDS} s, windows off": bench.decode(long, all_at_once),
+    }
+    peaks = {name: bench.watched(call)[1] for name, call in calls.items()}
+    seconds = bench.alternate(calls)
+    return [CodecTime(name, Spread.of(seconds[name]), peaks[name]) for name in calls]
+
+
+def measure_speedups(bench: Bench) -> list[Worth]:
+    """Each speed-up off, then all of them, against everything on.
+
+    Left out are those that cannot matter on this device, and windows, which matter to the codec alone.
+    """
+    found: list[Worth] = []
+    elsewhere = ("windows", "graphs" if bench.device.type == "cpu" else "fast_linear")
+    names = [field.name for field in fields(Speedups) if field.default is True and field.name not in elsewhere]
+    cases = [CLONE, *SHOWN_IN.values()]
+    for case in cases:
+        off = {name: replace(Speedups(), **{name: False}) for name in names if SHOWN_IN.get(name, CLONE) == case}
+        if case == CLONE:
+            off[EVERYTHING] = replace(Speedups(), **dict.fromkeys(names, False))
+        found += _worth(bench, case, off)
+    return found
+
+
+def _worth(bench: Bench, case: Case, off: dict[str, Speedups]) -> list[Worth]:
+    """One case: the variants in `off` and everything on, by turns."""
+    calls = {name: bench.speak(bench.runner(s), case) for name, s in {"": Speedups(), **off}.items()}
+    codes = {name: call() for name, call in calls.items()}
+    seconds, scale = bench.alternate(calls), 1000 / (case.steps or bench.steps)
+    return [
+        Worth(
+            name, case.name, Spread.of(seconds[""], scale), Spread.of(seconds[name], scale),
+            Spread.of([b / a for a, b in zip(seconds[""], seconds[name])]), _same(codes[""], codes[name]),
+        )
+        for name in off
+    ]  # fmt: skip
+
+
+def _same(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second))
+
+
+def measure_roofline(bench: Bench) -> Roofline:
+    """A clone's step against the bare products in it."""
+    lengths, targets = bench.layout(CLONE)
+    lm = bench.engine.lm
+    call = bench.speak(bench.runner(Speedups()), CLONE)
+    call()
+    step = median(bench.alternate({"step": call})["step"]) / bench.steps
+    products = product_rates(lm, sum(lengths), sum(targets), rounds=bench.rounds, wait=bench.wait)
+    reached = step_flops(lm.config, lengths, targets) / step / 1e9
+    return Roofline(products, reached, reached / max(products.values()))
+
+
+def measure_growth(bench: Bench) -> dict[str, list[Point]]:
+    """How the cost of a step grows with seconds of audio, with items, and with seconds of reference."""
+    if bench.device.type == "cpu":  # where a step takes seconds
+        bench = replace(bench, steps=min(bench.steps, GROWTH_STEPS), rounds=min(bench.rounds, GROWTH_ROUNDS))
+    return {axis: [_point(bench, axis, case) for case in cases] for axis, cases in GROWTH.items()}
+
+
+def _point(bench: Bench, axis: str, case: Case) -> Point:
+    call = bench.speak(bench.runner(Speedups()), case)
+    call()
+    step = median(bench.alternate({"step": call})["step"]) / bench.steps
+    if axis != "audio":
+        return Point(float(case.name), step)
+    decode = median(_timed_decode(bench, case.frames))
+    return Point(float(case.name), step, (FULL_STEPS * step + decode) * FRAME_RATE / case.frames)
