@@ -1,12 +1,13 @@
-"""Which files make up a checkpoint folder: a Hugging Face snapshot of OmniVoice, or a fine-tune of it.
+"""Which files make up a checkpoint: a Hugging Face snapshot folder of OmniVoice or a fine-tune, or one single file.
 
 A folder without `audio_tokenizer/` (training checkpoints have none) is accepted when another folder that
 holds the codec is named. Everything missing is named at once, before any weight is read. Nothing is
-downloaded, and pickled weights are refused by name. Reading tensors is `load.py`.
+downloaded, and pickled weights are refused by name. Reading tensors is `load.py`, the single file `single_file.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
@@ -15,10 +16,11 @@ from typing import cast
 
 from ..config import CodecConfig, LMConfig, parse_codec_config, parse_model_config
 from ..errors import CheckpointError
-from ..intake.files import read_bytes, read_json
+from ..intake.files import parse_json, read_bytes
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES
-from ..intake.paths import model_folder
+from ..intake.paths import as_path, model_folder
 from ..intake.tables import load_table
+from .single_file import CODEC_CONFIG, CONFIG, TOKENIZER, check_single_file, looks_like_single_file, read_embedded
 
 CODEC_FOLDER = "audio_tokenizer"
 WEIGHTS = "model.safetensors"
@@ -28,50 +30,76 @@ HOW_TO_GET = "get the model again with: python -m omnivoice download"
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """Paths and parsed configurations of one checkpoint; the weight files have not been opened."""
+    """Paths and parsed configurations of one checkpoint; no weight has been read.
+
+    folder: of the model, or the single file that it is. texts: where config.json, tokenizer.json and
+    audio_tokenizer/config.json are, as files of their own or in a single file.
+    """
 
     folder: Path
     lm_config: LMConfig
     lm_weights: tuple[Path, ...]
-    tokenizer: Path
     codec_config: CodecConfig
     codec_weights: tuple[Path, ...]
+    texts: Mapping[str, Path]
 
     def tokenizer_json(self) -> bytes:
         """The bytes of tokenizer.json."""
-        return read_bytes(self.tokenizer, limit=MAX_TOKENIZER_BYTES)
+        return self.text(TOKENIZER)
+
+    def text(self, name: str) -> bytes:
+        """The bytes of one of `texts`."""
+        return _read_text(self.texts[name], name)
 
 
 def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[str] | None = None) -> CheckpointFiles:
-    """The files of `folder`, with the codec from `codec_folder` if given (it, or its audio_tokenizer/).
+    """The files of `folder`, or those in it if it is a single-file model, with the codec from `codec_folder` if given
+    (it, its audio_tokenizer/, or a single-file model).
 
     Raises CheckpointError that names what is missing or wrong, FileError for an unreadable file.
     """
-    root = model_folder(folder)
+    root = _place(folder)
     codec = _codec_root(root, codec_folder)
-    missing = [name for name in ("config.json", "tokenizer.json") if not isfile(root / name)]
-    missing += [] if _has_weights(root) else [WEIGHTS]
-    missing += [] if isfile(codec / "config.json") else [f"{CODEC_FOLDER}/config.json"]
-    missing += [] if _has_weights(codec) else [f"{CODEC_FOLDER}/{WEIGHTS}"]
-    if missing:
-        raise CheckpointError(_explain_missing(root, codec, missing, named=codec_folder is not None))
+    _check_complete(root, codec, named=codec_folder is not None)
+    places = {CONFIG: root, TOKENIZER: root, CODEC_CONFIG: codec}
+    texts = {name: place if isfile(place) else place / Path(name).name for name, place in places.items()}
     ignored = cast(dict[str, list[str]], load_table("config_keys.json"))
-    lm_config = parse_model_config(_read_object(root / "config.json"), ignored)
-    codec_config = parse_codec_config(_read_object(codec / "config.json"), ignored)
+    lm_config = parse_model_config(_read_object(texts[CONFIG], CONFIG), ignored)
+    codec_config = parse_codec_config(_read_object(texts[CODEC_CONFIG], CODEC_CONFIG), ignored)
     _check_match(lm_config, codec_config)
     return CheckpointFiles(
-        folder=root,
-        lm_config=lm_config,
-        lm_weights=_weight_files(root),
-        tokenizer=root / "tokenizer.json",
-        codec_config=codec_config,
-        codec_weights=_weight_files(codec),
-    )
+        folder=root, lm_config=lm_config, lm_weights=_weight_files(root), codec_config=codec_config,
+        codec_weights=_weight_files(codec), texts=texts,
+    )  # fmt: skip
 
 
-def is_checkpoint(folder: Path) -> bool:
-    """Whether `folder` looks like an OmniVoice model; cheap, for menus. Says nothing about its soundness."""
-    return isfile(folder / "config.json") and isfile(folder / "tokenizer.json") and _has_weights(folder)
+def is_checkpoint(place: Path) -> bool:
+    """Whether a folder or file looks like an OmniVoice model; cheap, for menus. Says nothing about its soundness."""
+    if isfile(place):
+        return looks_like_single_file(place)
+    return isfile(place / CONFIG) and isfile(place / TOKENIZER) and _has_weights(place)
+
+
+def _place(path: str | PathLike[str]) -> Path:
+    """A model folder, or a single file whose header has been checked."""
+    where = as_path(path)
+    if not isfile(where):
+        return model_folder(where)
+    check_single_file(where)
+    return where
+
+
+def _check_complete(root: Path, codec: Path, *, named: bool) -> None:
+    """Name at once every file that is missing in the two folders; a single file has been checked."""
+    missing = []
+    if not isfile(root):
+        missing += [name for name in (CONFIG, TOKENIZER) if not isfile(root / name)]
+        missing += [] if _has_weights(root) else [WEIGHTS]
+    if not isfile(codec):
+        missing += [] if isfile(codec / CONFIG) else [CODEC_CONFIG]
+        missing += [] if _has_weights(codec) else [f"{CODEC_FOLDER}/{WEIGHTS}"]
+    if missing:
+        raise CheckpointError(_explain_missing(root, codec, missing, named=named))
 
 
 def _check_match(lm: LMConfig, codec: CodecConfig) -> None:
@@ -87,8 +115,8 @@ def _check_match(lm: LMConfig, codec: CodecConfig) -> None:
 
 def _codec_root(root: Path, codec_folder: str | PathLike[str] | None) -> Path:
     if codec_folder is None:
-        return root / CODEC_FOLDER
-    named = model_folder(codec_folder)
+        return root if isfile(root) else root / CODEC_FOLDER
+    named = _place(codec_folder)
     return named / CODEC_FOLDER if isdir(named / CODEC_FOLDER) else named
 
 
@@ -96,18 +124,26 @@ def _has_weights(folder: Path) -> bool:
     return isfile(folder / WEIGHTS) or isfile(folder / INDEX)
 
 
-def _read_object(path: Path) -> dict[str, object]:
-    value = read_json(path, limit=MAX_CONFIG_BYTES)
+def _read_text(path: Path, name: str) -> bytes:
+    """The bytes of the file, or of the text of that name in a single-file model."""
+    limit = MAX_TOKENIZER_BYTES if name == TOKENIZER else MAX_CONFIG_BYTES
+    return read_bytes(path, limit=limit) if path.suffix == ".json" else read_embedded(path, name, limit=limit)
+
+
+def _read_object(path: Path, name: str) -> dict[str, object]:
+    value = parse_json(_read_text(path, name), name)
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path.name}: expected a JSON object, got {type(value).__name__}")
+        raise CheckpointError(f"{name}: expected a JSON object, got {type(value).__name__}")
     return value
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
-    """The single file, or every shard that the index names; a missing shard is an error."""
+    """The single-file model or the weight file, or every shard that the index names; a missing shard is an error."""
+    if isfile(folder):
+        return (folder,)
     if isfile(folder / WEIGHTS):
         return (folder / WEIGHTS,)
-    index = read_json(folder / INDEX, limit=MAX_INDEX_BYTES)
+    index = parse_json(read_bytes(folder / INDEX, limit=MAX_INDEX_BYTES), INDEX)
     table = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):
         raise CheckpointError(f"{INDEX}: no weight_map that names the shards; {HOW_TO_GET}")

@@ -20,7 +20,8 @@ from ..lm import OmniVoiceLM, TextEmbedding
 from ..lm.fused import fused_rows
 from ..ops import TORCH_OPS, Ops
 from .files import HOW_TO_GET
-from .read import META, check_tensors, fill, find_tensors, read_tensors, shapes_of
+from .read import META, Found, check_tensors, fill, find_tensors, read_tensors, shapes_of
+from .single_file import LM
 
 TEXT_EMBEDDING = "llm.embed_tokens.weight"
 LM_UNUSED = ("codebook_layer_offsets", "lm_head.weight", "llm.lm_head.weight")
@@ -43,10 +44,7 @@ def load_lm(
             "the two files belong to different models; take both from the same one"
         )
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, fused=fused)
-    table = shapes_of(OmniVoiceLM(config, ops=TORCH_OPS, device=META, dtype=dtype, fused=False))
-    table[TEXT_EMBEDDING] = (config.vocab_size, config.hidden_size)
-    found = {name: at for name, at in find_tensors(files).items() if name not in LM_UNUSED}
-    check_tensors(found, table, files)
+    found = lm_tensors(config, files)
     tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,))
     _refuse_zero_rows(TEXT_EMBEDDING, tensors, sorted(used_ids), files)
     _refuse_zero_rows("audio_embeddings.weight", tensors, range(config.codebooks * config.audio_vocab_size), files)
@@ -54,6 +52,16 @@ def load_lm(
     if fused:
         _fuse(tensors, config)
     return fill(module, tensors), text
+
+
+def lm_tensors(config: LMConfig, files: Sequence[Path]) -> Found:
+    """Where every tensor of the language model is, the text embedding among them; none is read. Raises CheckpointError
+    for names or shapes that do not fit."""
+    table = shapes_of(OmniVoiceLM(config, ops=TORCH_OPS, device=META, dtype=torch.float32, fused=False))
+    table[TEXT_EMBEDDING] = (config.vocab_size, config.hidden_size)
+    found = {name: at for name, at in find_tensors(files, LM).items() if name not in LM_UNUSED}
+    check_tensors(found, table, files)
+    return found
 
 
 def _fuse(tensors: dict[str, Tensor], config: LMConfig) -> None:

@@ -16,6 +16,7 @@ from ..codec.keys import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET, fold_weight_norm
 from ..config import CodecConfig
 from ..ops import TORCH_OPS, Ops
 from .read import META, Found, check_tensors, fill, find_tensors, read_tensors, shapes_of
+from .single_file import CODEC
 
 DTYPE = torch.float32
 
@@ -24,7 +25,7 @@ def load_codec_encoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, 
     """Sound to codes. Raises CheckpointError for keys, shapes, dtypes or values that do not fit, FileError for a
     corrupt file."""
     module = CodecEncoder(config, ops=ops, device=META, dtype=DTYPE)
-    found, pair = _checked(config, files)
+    found, pair = codec_tensors(config, files)
     names = {*shapes_of(CodecEncoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE)), *pair}
     tensors = read_tensors({name: at for name, at in found.items() if name in names}, device=device, dtype=DTYPE)
     gain, direction = (tensors.pop(name) for name in pair)
@@ -35,16 +36,16 @@ def load_codec_encoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, 
 def load_codec_decoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, device: torch.device) -> CodecDecoder:
     """Codes to sound. Raises as `load_codec_encoder` does."""
     module = CodecDecoder(config, ops=ops, device=META, dtype=DTYPE)
-    found, _ = _checked(config, files)
+    found, _ = codec_tensors(config, files)
     names = shapes_of(CodecDecoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE))
     return fill(
         module, read_tensors({name: at for name, at in found.items() if name in names}, device=device, dtype=DTYPE)
     )
 
 
-def _checked(config: CodecConfig, files: Sequence[Path]) -> tuple[Found, tuple[str, str]]:
-    """Where the tensors of both halves are, and under which names the weight-normed kernel is."""
-    found = {name: at for name, at in find_tensors(files).items() if not is_training_only(name)}
+def codec_tensors(config: CodecConfig, files: Sequence[Path]) -> tuple[Found, tuple[str, str]]:
+    """Where the tensors of both halves are, and under which names the weight-normed kernel is; none is read."""
+    found = {name: at for name, at in find_tensors(files, CODEC).items() if not is_training_only(name)}
     halves = (half(config, ops=TORCH_OPS, device=META, dtype=DTYPE) for half in (CodecEncoder, CodecDecoder))
     table = {name: shape for half in halves for name, shape in shapes_of(half).items()}
     gain, direction = next((pair for pair in WEIGHT_NORM_PAIRS if pair[0] in found), WEIGHT_NORM_PAIRS[0])

@@ -8,6 +8,7 @@ five; NaN and Inf are found here. Which keys a model has is the business of `loa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,13 +17,25 @@ from torch import Tensor, nn
 
 from ..errors import CheckpointError
 from ..intake.tensor_header import TensorInfo
-from ..intake.tensors import open_tensors
+from ..intake.tensors import MappedTensors, open_tensors
 from .files import HOW_TO_GET
+from .single_file import names_of_part
 
 META = torch.device("meta")
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-Found = Mapping[str, "tuple[Path, TensorInfo]"]
 Loaded = TypeVar("Loaded", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor is: its file, and its name and header entry there."""
+
+    path: Path
+    stored: str
+    info: TensorInfo
+
+
+Found = Mapping[str, Place]
 
 
 def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -36,25 +49,27 @@ def fill(module: Loaded, tensors: Mapping[str, Tensor]) -> Loaded:
     return module.eval().requires_grad_(False)
 
 
-def find_tensors(files: Sequence[Path]) -> dict[str, tuple[Path, TensorInfo]]:
-    """Which file holds which tensor, from the headers alone; a name in two shards is refused."""
-    found: dict[str, tuple[Path, TensorInfo]] = {}
+def find_tensors(files: Sequence[Path], part: str) -> dict[str, Place]:
+    """Which file holds which tensor, from the headers alone; a name in two shards is refused. part: LM or CODEC, for
+    a file that holds both (`single_file`)."""
+    found: dict[str, Place] = {}
     for path in files:
         with open_tensors(path) as source:
-            for name, info in source.info.items():
+            for name, stored in names_of_part(source.info, source.metadata, part):
                 if name in found:
-                    raise CheckpointError(f"{name} is in both {found[name][0].name} and {path.name}; {HOW_TO_GET}")
-                found[name] = (path, info)
+                    raise CheckpointError(f"{name} is in both {found[name].path.name} and {path.name}; {HOW_TO_GET}")
+                found[name] = Place(path, stored, source.info[stored])
     return found
 
 
 def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Sequence[Path]) -> None:
     """Refuse files that hold other names or shapes than `table`; no value is read."""
     _check_keys(set(table), set(found), files)
-    for name, (path, info) in found.items():
-        if tuple(info.shape) != table[name]:
+    for name, place in found.items():
+        shape = tuple(place.info.shape)
+        if shape != table[name]:
             raise CheckpointError(
-                f"{path.name}: {name} has shape {tuple(info.shape)}, the config asks for {table[name]}; {HOW_TO_GET}"
+                f"{place.path.name}: {name} has shape {shape}, the config asks for {table[name]}; {HOW_TO_GET}"
             )
 
 
@@ -63,13 +78,19 @@ def read_tensors(
 ) -> dict[str, Tensor]:
     """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype."""
     tensors = {}
-    for path in dict.fromkeys(path for path, _ in found.values()):
+    for path in dict.fromkeys(place.path for place in found.values()):
         with open_tensors(path) as source:
-            for name in (name for name, (where, _) in found.items() if where == path):
-                raw = source.get(name)
-                _check_values(raw, name, path, dtype)
+            for name in (name for name, place in found.items() if place.path == path):
+                raw = read_tensor(source, name, found[name], dtype)
                 tensors[name] = raw if name in as_stored else raw.to(device=device, dtype=dtype)
     return tensors
+
+
+def read_tensor(source: MappedTensors, name: str, place: Place, dtype: torch.dtype) -> Tensor:
+    """One tensor as it is stored, after its values have been checked: they must survive becoming `dtype`."""
+    raw = source.get(place.stored)
+    _check_values(raw, name, place.path, dtype)
+    return raw
 
 
 def _check_values(raw: Tensor, name: str, path: Path, dtype: torch.dtype) -> None:

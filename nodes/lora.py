@@ -1,0 +1,55 @@
+"""Apply LoRA: a model and an adapter -> the model with it. The adapter's format is found out by the engine."""
+
+from __future__ import annotations
+
+from comfy_api.latest import io
+
+from . import host, host_lora
+from .numbers import real
+from .sockets import CATEGORY, Model
+
+
+class ApplyLoRA(io.ComfyNode):
+    """Node `OmniVoiceApplyLoRA`."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        return io.Schema(
+            node_id="OmniVoiceApplyLoRA",
+            display_name="OmniVoice Apply LoRA",
+            category=CATEGORY,
+            description="Adds a LoRA to the model: a file or PEFT folder of models/loras, or one that was just "
+            "trained. Several nodes in a row add several.",
+            search_aliases=["lora", "adapter", "peft", "fine-tune"],
+            inputs=[
+                Model.Input("model", tooltip="From Load OmniVoice, or another Apply LoRA. It stays as it is."),
+                io.Combo.Input(
+                    "lora_name",
+                    options=host_lora.lora_names(),
+                    default=host_lora.NO_FILE,
+                    tooltip="A .safetensors file of models/loras, or a folder there that PEFT saved "
+                    "(adapter_model.safetensors and adapter_config.json). Press R after adding one.",
+                ),
+                real("strength", 1.0, 0.01, "How much of it: 0 is the model without it, 1 as it was trained."),
+                io.LoraModel.Input("lora", optional=True, tooltip="A LoRA from a training node, in place of a file."),
+            ],
+            outputs=[
+                Model.Output(display_name="model", tooltip="The model with the LoRA."),
+                io.String.Output(display_name="report", tooltip="What the LoRA changes, and by how much."),
+            ],
+            hidden=[io.Hidden.unique_id],
+        )
+
+    @classmethod
+    def fingerprint_inputs(cls, lora_name: str, strength: float = 1.0, **linked: object) -> str:
+        return host_lora.lora_fingerprint(lora_name)
+
+    @classmethod
+    @host.guarded
+    def execute(
+        cls, model: object, lora_name: object = host_lora.NO_FILE, strength: object = 1.0, lora: object = None
+    ) -> io.NodeOutput:
+        loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
+        applied = host_lora.apply_lora(loaded, lora_name, lora, strength)
+        host.tell(applied.warnings, cls.hidden.unique_id)
+        return io.NodeOutput(applied.model, applied.report)

@@ -1,0 +1,92 @@
+"""How LoRA files spell their tensors: `prefix.module.suffix`, and which foreign files are known by their names.
+
+Two families: PEFT's (`base_model.model.llm.layers.0.self_attn.q_proj.lora_A.weight`, the model wrapped whole or its
+`llm` alone) and ComfyUI's (comfy/weight_adapter/lora.py:160, comfy/lora.py:72), which has `.lora_up`/`.lora_down` too
+and an `.alpha` for each module. Looks at names only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
+from ..errors import LoraError
+from ..intake.limits import shown
+
+PEFT_PREFIX = "base_model.model."
+_PREFIXES = (PEFT_PREFIX, "diffusion_model.")
+DOWN, UP, EMBEDDING_DOWN, EMBEDDING_UP = "lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B"
+ALPHA, DIFFERENCE, WHOLE, COPY = "alpha", "diff", "weight", "base_layer"
+_SUFFIXES: Mapping[str, str] = MappingProxyType(
+    {
+        **{f".{side}{end}": side for side in (DOWN, UP) for end in ("", ".weight", ".default.weight")},
+        **{f".{side}{end}": side for side in (EMBEDDING_DOWN, EMBEDDING_UP) for end in ("", ".default")},
+        ".lora_down.weight": DOWN, ".lora_up.weight": UP, ".alpha": ALPHA, ".diff": DIFFERENCE, ".set_weight": WHOLE,
+        ".modules_to_save.default.weight": WHOLE, ".original_module.weight": COPY, ".base_layer.weight": COPY,
+    }
+)  # fmt: skip
+_LONGEST_FIRST = tuple(sorted(_SUFFIXES, key=len, reverse=True))
+_OTHER_KINDS = {
+    "a DoRA": re.compile(r"\.(lora_magnitude_vector|dora_scale)"),
+    "a LyCORIS adapter (LoHa, LoKr, OFT, GLoRA)": re.compile(r"\.(hada_|lokr_|oft_|boft_|a1\.weight|lora_mid)"),
+    "a LoRA with biases": re.compile(r"\.(lora_[AB]\.bias|diff_b)$"),
+}
+_WRAPPED = re.compile(r"^(module|_orig_mod)\.|_proj\.base_layer\.weight$|_proj\.original_module\.weight$")
+
+
+def named(name: str) -> str:
+    """A tensor's name for a message: its end says more than its beginning."""
+    return shown(name if len(name) <= 60 else f"...{name[-57:]}")
+
+
+def split_name(name: str, *, peft: bool) -> tuple[str, str]:
+    """(module as the file spells it, kind of tensor); kind "" for a name of neither family. peft: plain `.weight` is
+    a whole weight, as PEFT writes it."""
+    for suffix in _LONGEST_FIRST:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), _SUFFIXES[suffix]
+    if peft and name.startswith(PEFT_PREFIX) and name.endswith(".weight"):
+        return name.removesuffix(".weight"), WHOLE
+    return name, ""
+
+
+def module_of(spelled: str) -> str:
+    """The checkpoint's name of a module as a file spells it."""
+    bare = without_prefix(spelled)
+    return f"llm.{bare}" if bare.startswith("layers.") else bare
+
+
+def without_prefix(spelled: str) -> str:
+    """The module without `base_model.model.` or `diffusion_model.`."""
+    return next((spelled.removeprefix(prefix) for prefix in _PREFIXES if spelled.startswith(prefix)), spelled)
+
+
+def refuse_foreign(names: Collection[str], source: str) -> None:
+    """Raise LoraError for what is known not to be a LoRA, or one of a kind that is not supported."""
+    if not names:
+        raise LoraError(f"{source} holds no tensors: it is not a LoRA")
+    if any(_WRAPPED.search(name) for name in names):
+        raise LoraError(
+            f"{source} is a training run's wrapped state (the base model with the adapter inside), not an adapter: "
+            "use the folder with adapter_model.safetensors and adapter_config.json"
+        )
+    if not any(split_name(name, peft=False)[1] for name in names) and any(
+        name.endswith(("input_layernorm.weight", "embed_tokens.weight")) for name in names
+    ):
+        raise LoraError(
+            f"{source} is a whole model, not a LoRA: put it into models/omnivoice and choose it in Load OmniVoice"
+        )
+    for kind, pattern in _OTHER_KINDS.items():
+        found = next((name for name in names if pattern.search(name)), None)
+        if found is not None:
+            raise LoraError(
+                f"{source} is {kind} ({named(found)}), which is not supported: merge it into the model where it was "
+                "trained"
+            )
+    text = next((name for name in names if "embed_tokens" in name and not name.endswith("base_layer.weight")), None)
+    if text is not None:
+        raise LoraError(
+            f"{source} changes the text embedding ({named(text)}), which stays on the CPU and cannot be patched: "
+            "train without embed_tokens, or merge the adapter into the model where it was trained"
+        )

@@ -1,0 +1,112 @@
+"""A whole model in one safetensors file: its tensors, the codec's, and the three text files that belong to them.
+
+Metadata: format "omnivoice_checkpoint", format_version "1". The language model's tensors have the checkpoint's names,
+the codec's the prefix `audio_tokenizer.`, and config.json, audio_tokenizer/config.json and tokenizer.json are uint8
+tensors of those names. Unusual: a menu recognises such a file by its first bytes alone; everything is checked when it
+is loaded. Which tensors a model must have is the business of `load` and `load_codec`; `export` gathers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+
+import torch
+
+from ..errors import CheckpointError, FileError
+from ..intake.files import open_regular
+from ..intake.limits import shown
+from ..intake.paths import shown_name
+from ..intake.tensor_header import Header
+from ..intake.tensors import TensorSource, check_header, open_tensors, stream_tensors
+
+FORMAT, FORMAT_VERSION = "omnivoice_checkpoint", "1"
+LM, CODEC = "lm", "codec"
+CODEC_PREFIX = "audio_tokenizer."
+CONFIG, CODEC_CONFIG, TOKENIZER = "config.json", "audio_tokenizer/config.json", "tokenizer.json"
+EMBEDDED = (CONFIG, CODEC_CONFIG, TOKENIZER)
+HEAD_BYTES = 1024  # the writer puts the metadata first
+
+
+def write_single_file(
+    path: str | PathLike[str], tensors: Mapping[str, Mapping[str, TensorSource]], embedded: Mapping[str, bytes], *,
+    overwrite: bool = True,
+) -> Path:  # fmt: skip
+    """Write a model: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
+
+    One tensor at a time is held; atomic. Only a file of this format is replaced. Raises FileError.
+    """
+    assert set(embedded) == set(EMBEDDED) and set(tensors) == {LM, CODEC}, "a whole model"
+    texts = {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in embedded.items()}
+    sources = {
+        **{name: TensorSource(text.dtype, tuple(text.shape), text.clone) for name, text in texts.items()},
+        **tensors[LM],
+        **{CODEC_PREFIX + name: source for name, source in tensors[CODEC].items()},
+    }
+    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    return stream_tensors(path, sources, metadata, overwrite=overwrite)
+
+
+def looks_like_single_file(path: Path) -> bool:
+    """Whether the file begins as one of these; cheap, for menus. Says nothing about its soundness."""
+    if path.suffix != ".safetensors":
+        return False
+    try:
+        with open_regular(path) as (file, _):
+            head = file.read(HEAD_BYTES)
+    except FileError:
+        return False
+    return f'"format":"{FORMAT}"'.encode() in head.replace(b" ", b"")
+
+
+def check_single_file(path: Path) -> Header:
+    """The header of a whole model. Raises CheckpointError that says what the file is instead, FileError for a damaged
+    one."""
+    header, name = check_header(path), shown_name(path)
+    if header.metadata.get("format") != FORMAT:
+        raise CheckpointError(f"{name} is not a whole OmniVoice model: {_guess(header)}")
+    version = header.metadata.get("format_version")
+    if version != FORMAT_VERSION:
+        raise CheckpointError(
+            f"{name} has format_version {shown(version)}, this one reads {FORMAT_VERSION}: update the node pack"
+        )
+    missing = [text for text in EMBEDDED if text not in header.info or header.info[text].dtype != "U8"]
+    if missing:
+        raise CheckpointError(f"{name} lacks {', '.join(missing)}: export the model again")
+    return header
+
+
+def read_embedded(path: Path, text: str, *, limit: int) -> bytes:
+    """The bytes of one of the files in EMBEDDED, at most `limit`; raises FileError."""
+    with open_tensors(path) as source:
+        info = source.info.get(text)
+        if info is None or info.dtype != "U8" or len(info.shape) != 1 or info.end - info.start > limit:
+            raise FileError(f"{shown_name(path)}: {text} must be one row of at most {limit} bytes: export it again")
+        return source.get(text).numpy().tobytes()
+
+
+def names_of_part(info: Mapping[str, object], metadata: Mapping[str, str], part: str) -> Iterator[tuple[str, str]]:
+    """(name in the checkpoint, name in the file) of the tensors of that part; every tensor of a file of another
+    format."""
+    if metadata.get("format") != FORMAT:
+        yield from ((name, name) for name in info)
+        return
+    for name in info:
+        if name not in EMBEDDED and name.startswith(CODEC_PREFIX) == (part == CODEC):
+            yield name.removeprefix(CODEC_PREFIX) if part == CODEC else name, name
+
+
+def _guess(header: Header) -> str:
+    """What a foreign file seems to be, and what to do."""
+    names = header.info.keys()
+    if any("lora_" in name for name in names):
+        return "it is a LoRA; put it into models/loras and use OmniVoice Apply LoRA"
+    if "llm.embed_tokens.weight" in names or any(name.startswith("acoustic_decoder.") for name in names):
+        return "it is the weight file of a model folder; give the folder that holds it and config.json"
+    if str(header.metadata.get("format", "")).startswith("omnivoice_voice"):
+        return "it is a voice; use OmniVoice Load Voice"
+    return (
+        f"it is another kind of file (tensors such as {shown(next(iter(names), 'none'))}); export one with "
+        "python -m omnivoice export"
+    )

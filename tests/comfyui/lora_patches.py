@@ -1,0 +1,113 @@
+"""Run by ComfyUI's python in its tree: what its real patchers do with our patches, told as JSON on the last line.
+
+usage: python lora_patches.py PACK MODEL LORAS      (test_lora_server.py runs it)
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+PACK, MODEL, LORAS = map(Path, sys.argv[1:4])
+sys.argv = ["main.py", "--cpu"]
+sys.path.insert(0, os.getcwd())
+import comfy.options  # noqa: E402
+import utils.install_util  # noqa: E402, F401  (ComfyUI's own, before another `utils` is found)
+
+comfy.options.enable_args_parsing()
+import comfy.model_management as mm  # noqa: E402
+import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+
+def load_pack():
+    spec = importlib.util.spec_from_file_location(
+        "pack-dev", PACK / "__init__.py", submodule_search_locations=[str(PACK)]
+    )
+    sys.modules["pack-dev"] = package = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(package)
+    return {
+        name.rpartition(".")[2]: importlib.import_module(f"pack-dev.{name}")
+        for name in ("nodes.host", "nodes.host_lora", "omnivoice.types", "omnivoice.weights.lora")
+    }
+
+
+def request(types):
+    return types.GenerationRequest(
+        text="Good morning everyone.", seed=11, duration=1.0, sampling=types.Sampling(steps=6)
+    )
+
+
+def same_bits(module, before):
+    return all(torch.equal(weight, before[key]) for key, weight in module.state_dict().items())
+
+
+def one_adapter(p, base, name, before, recorded):
+    """Applied, removed, and applied while weights stay where they are (low VRAM)."""
+    found = {}
+    host, lora = p["host"], p["host_lora"]
+    model = lora.apply_lora(base, name, None, 1.0).model
+    tokens = recorded[f"{name}/tokens"].long()
+    found["tokens"] = torch.equal(host.speak(model, [request(p["types"])])[0].codes[0], tokens)
+    found["patched"] = not same_bits(base.engine.lm, before)
+    found["base_after"] = torch.equal(
+        host.speak(base, [request(p["types"])])[0].codes[0], recorded["base/tokens"].long()
+    ) and same_bits(base.engine.lm, before)
+    patcher = model.lm
+    patcher.unpatch_model(patcher.offload_device)
+    patcher.patch_model(torch.device("cpu"), lowvram_model_memory=1)  # nothing fits
+    found["functions"] = sum(bool(getattr(m, "weight_function", None)) for m in base.engine.lm.modules())
+    found["lowvram"] = torch.equal(model.engine.generate([request(p["types"])])[0].codes[0], tokens)
+    patcher.detach()
+    mm.unload_all_models()
+    found["removed"] = same_bits(base.engine.lm, before)
+    return found
+
+
+def stacked(p, base, weights):
+    """Two adapters in a row against the formula, in the model's dtype."""
+    lora, ours = p["host_lora"], p["lora"]
+    first = lora.apply_lora(base, "plain", None, 0.5).model
+    both = lora.apply_lora(first, "saved", None, -1.5)
+    p["host"].speak(both.model, [request(p["types"])])
+    dtype = base.engine.lm.get_dtype()
+    expected = {key: tensor.to(dtype).float() for key, tensor in weights.items()}
+    changes = [(lora.read_lora(LORAS / n, base.engine.lm.config), s) for n, s in (("plain", 0.5), ("saved", -1.5))]
+    sums = {key: tensor.clone() for key, tensor in expected.items()}
+    for adapter, strength in changes:
+        for module, change in adapter.changes.items():
+            sums[f"{module}.weight"] += strength * change.change(expected[f"{module}.weight"])
+    state, worst = base.engine.lm.state_dict(), 0.0
+    for adapter, _ in changes:
+        for module, name, rows, _ in ours.placed(adapter, base.engine.lm.config, fused=True):
+            got = state[name] if rows is None else state[name].narrow(0, *rows)
+            wanted = sums[f"{module}.weight"].to(dtype).float()
+            worst = max(worst, float(((got.float() - wanted).abs() / wanted.abs().clamp(min=1e-3)).max()))
+    return worst
+
+
+def main():
+    torch.set_num_threads(1)
+    p = load_pack()
+    host, lora = p["host"], p["host_lora"]
+    host.model_folder = lambda name: MODEL
+    lora.lora_paths = lambda: {path.name: path for path in LORAS.iterdir()}
+    recorded = load_file(LORAS / "recorded.safetensors")
+    found = {}
+    with torch.inference_mode():  # as ComfyUI runs nodes
+        base = host.load_model("model", "fp32", "auto")
+        before = {key: weight.clone() for key, weight in base.engine.lm.state_dict().items()}
+        for name in ("plain", "saved", "patterns", "llm_only"):
+            found[name] = one_adapter(p, base, name, before, recorded)
+        zero = lora.apply_lora(base, "saved", None, 0.0).model
+        spoken = host.speak(zero, [request(p["types"])])[0]
+        found["zero"] = torch.equal(spoken.codes[0], recorded["base/tokens"].long())
+        for dtype in ("fp32", "bf16", "fp16"):
+            found[dtype] = stacked(p, host.load_model("model", dtype, "auto"), load_file(MODEL / "model.safetensors"))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
