@@ -17,7 +17,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -146,27 +146,35 @@ def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = Tr
     file. A file that another program holds (Windows) is tried again for a quarter of a second; then a numbered
     sibling is written instead, with a warning. Raises FileError; the temporary is gone whatever happens.
     """
+    return write_parts_atomic(path, (data,), size=len(data), overwrite=overwrite)
+
+
+def write_parts_atomic(
+    path: str | PathLike[str], parts: Iterable[bytes | memoryview], *, size: int, overwrite: bool = True
+) -> Path:
+    """As `write_atomic`, from parts of `size` bytes in all, which are asked for one after another while writing."""
     where = as_path(path)
     remove_stale_temps(where.parent)
     temp = where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
     try:
         try:
-            _write_synced(temp, data)
+            _write_synced(temp, parts)
             written = _replace(temp, where) if overwrite else _move_without_replacing(temp, where)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temp)
     except OSError as error:
-        raise FileError(_write_refusal(where, len(data), error)) from error
+        raise FileError(_write_refusal(where, size, error)) from error
     _sync_folder(where.parent)
     return written
 
 
-def _write_synced(temp: Path, data: bytes) -> None:
-    """Create `temp` (mode 0666 less the umask, which open applies itself) and push `data` to the disk."""
+def _write_synced(temp: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Create `temp` (mode 0666 less the umask, which open applies itself) and push `parts` to the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     with os.fdopen(os.open(temp, flags, 0o666), "wb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
 

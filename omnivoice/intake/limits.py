@@ -21,6 +21,7 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_TEXT_CHARS = 200_000
 MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
+MAX_CONSENT_CHARS = 500
 MAX_COMMENT_CHARS = 1_000
 MAX_NAME_BYTES = 120
 MAX_PAUSES = 2_000
@@ -72,7 +73,8 @@ class Limit:
     def __str__(self) -> str:
         if self.above_low:
             return f"above {self.low} and at most {self.high}"
-        return f"{'a whole number ' if self.integer else ''}{self.low}-{self.high}"
+        between = " to " if self.low < 0 else "-"
+        return f"{'a whole number ' if self.integer else ''}{self.low}{between}{self.high}"
 
 
 LIMITS: Mapping[str, Limit] = MappingProxyType(
@@ -83,6 +85,10 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "layer_penalty": Limit(0, 100),
         "position_temperature": Limit(0, 100),
         "class_temperature": Limit(0, 10),
+        "unconditional_every": Limit(1, 64, integer=True),
+        "prefix_refresh": Limit(0, 1),
+        "strength": Limit(-10, 10),
+        "lora_rank": Limit(1, 256, integer=True),
         "speed": Limit(0.25, 4),
         "duration": Limit(0, 600, above_low=True),
         "seed": Limit(0, 2**64 - 1, integer=True),

@@ -99,5 +99,17 @@ def unique_path(folder: str | PathLike[str], stem: str, ext: str) -> Path:
     raise FileError(f"folder {shown_name(where)} holds {_MAX_COPIES} files named like {stem}{ext}: choose another name")
 
 
+def find_like(folder: str | PathLike[str], name: str) -> Path | None:
+    """The entry of `folder` that has `name`, but for case and Unicode form, as some file systems see it; or None.
+
+    Raises FileError for a folder that cannot be listed.
+    """
+    where = as_path(folder)
+    try:
+        return next((where / entry for entry in sorted(os.listdir(where)) if _folded(entry) == _folded(name)), None)
+    except OSError as error:
+        raise FileError(f"cannot list folder {shown_name(where)}: {error.strerror}") from error
+
+
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

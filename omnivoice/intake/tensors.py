@@ -9,8 +9,12 @@ names are not judged here: `weights` and `voice_files` know what theirs must be.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +25,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
-from .files import open_regular, read_bytes, write_atomic
+from .files import open_regular, read_bytes, write_parts_atomic
 from .limits import MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS_BYTES, shown
 from .paths import as_path, shown_name
 from .tensor_header import LENGTH_BYTES, Header, TensorInfo, header_length, parse_header, render_header
@@ -131,11 +135,35 @@ def write_tensors(
     An existing file is replaced only with `overwrite`, and only when it is a safetensors file of the same "format"
     in its metadata. Raises FileError when that fails, InputError for a dtype that is not written.
     """
+    sources = {
+        key: TensorSource(tensor.dtype, tuple(tensor.shape), partial(torch.detach, tensor))
+        for key, tensor in tensors.items()
+    }
+    return stream_tensors(path, sources, metadata, overwrite=overwrite)
+
+
+@dataclass(frozen=True)
+class TensorSource:
+    """A tensor that is made when its turn to be written comes: `make` gives it, of that dtype and shape."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    make: Callable[[], Tensor]
+
+
+def stream_tensors(
+    path: str | PathLike[str], sources: Mapping[str, TensorSource], metadata: Mapping[str, str], *,
+    overwrite: bool = True,
+) -> Path:  # fmt: skip
+    """As `write_tensors`, holding one tensor at a time. What `make` raises is raised, and nothing is written."""
     where = as_path(path)
     if overwrite and os.path.lexists(where):
         _check_own(where, metadata.get("format"))
-    blob = _serialized(tensors, metadata, shown_name(where))
-    return write_atomic(where, blob, overwrite=overwrite)
+    info, size = _laid_out(sources, shown_name(where))
+    header = render_header(info, metadata)
+    parse_header(header[LENGTH_BYTES:], size, shown_name(where))  # what we write, we can read
+    parts = (_raw(sources[key].make(), info[key]) for key in info)
+    return write_parts_atomic(where, chain([header], parts), size=len(header) + size, overwrite=overwrite)
 
 
 def _check_own(path: Path, kind: str | None) -> None:
@@ -148,18 +176,19 @@ def _check_own(path: Path, kind: str | None) -> None:
         raise FileError(f"{name} exists and is of another kind ({shown(found)}): choose another name")
 
 
-def _serialized(tensors: Mapping[str, Tensor], metadata: Mapping[str, str], name: str) -> bytes:
+def _laid_out(sources: Mapping[str, TensorSource], name: str) -> tuple[dict[str, TensorInfo], int]:
+    """Where each tensor goes, and the bytes of all: wide types first, so that every one lies aligned; then by name."""
     info: dict[str, TensorInfo] = {}
-    parts: list[bytes] = []
     end = 0
-    # Wide types first, so that every tensor lies aligned; then by name.
-    for key, tensor in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
-        if tensor.dtype not in _WRITTEN_DTYPES:
-            raise InputError(f"{name}: tensor {shown(key)} has dtype {tensor.dtype}, which is not written")
-        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        parts.append(flat.view(torch.uint8).numpy().tobytes())
-        info[key] = TensorInfo(_WRITTEN_DTYPES[tensor.dtype], tuple(tensor.shape), end, end + len(parts[-1]))
-        end += len(parts[-1])
-    header = render_header(info, metadata)
-    parse_header(header[LENGTH_BYTES:], end, name)  # what we write, we can read
-    return b"".join([header, *parts])
+    for key, source in sorted(sources.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
+        if source.dtype not in _WRITTEN_DTYPES:
+            raise InputError(f"{name}: tensor {shown(key)} has dtype {source.dtype}, which is not written")
+        start, end = end, end + math.prod(source.shape) * source.dtype.itemsize
+        info[key] = TensorInfo(_WRITTEN_DTYPES[source.dtype], source.shape, start, end)
+    return info, end
+
+
+def _raw(tensor: Tensor, info: TensorInfo) -> memoryview:
+    flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+    assert (_WRITTEN_DTYPES[flat.dtype], tuple(tensor.shape)) == (info.dtype, info.shape), "as the header says"
+    return flat.view(torch.uint8).numpy().data

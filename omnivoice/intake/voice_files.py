@@ -1,9 +1,11 @@
 """Voice files: a `VoicePrompt` as a safetensors file, one writer and one reader.
 
 Format 1: one tensor `codes`, int16 [K, T], and the metadata below; what else the metadata holds is ignored and gone
-when the voice is saved again. Anyone can put such a file into a server's folders, so every code is checked on the
-CPU: an index out of range would poison a CUDA process. The codes decode back to the recording: personal data. No
-paths, user names or settings are written.
+when the voice is saved again. So keys may be added without a new version, as `consent` was: readers of before skip
+it. There is no stored preview: the codes are the recording, a hundredth of its size, and whoever has the model can
+listen to them (`Engine.decode_voice`). For the same reason they are personal data. Anyone can put such a file into a
+server's folders, so every code is checked on the CPU: an index out of range would poison a CUDA process. No paths,
+user names or settings are written.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from .limits import (
     CODEBOOK_SIZE,
     FRAMES_PER_SECOND,
     MAX_CODEBOOKS,
+    MAX_CONSENT_CHARS,
     MAX_LABEL_CHARS,
     MAX_VOICE_BYTES,
     MAX_VOICE_FRAMES,
@@ -54,6 +57,8 @@ def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: boo
         "name": clean_label(voice.name, "voice name"),
         "language": clean_label(voice.language, "voice language"),
     }
+    if consent := clean_label(voice.consent, "voice consent", MAX_CONSENT_CHARS):
+        metadata["consent"] = consent
     if int(codes.max()) >= CODEBOOK_SIZE:
         metadata["codebook_size"] = str(int(codes.max()) + 1)
     return write_tensors(path, {"codes": codes.to(torch.int16)}, metadata, overwrite=overwrite)
@@ -81,6 +86,7 @@ def read_voice(path: str | PathLike[str]) -> VoicePrompt:
             name=clean_label(metadata.get("name", ""), "voice name"),
             language=clean_label(metadata.get("language", ""), "voice language"),
             warnings=() if text.strip() else (NO_TRANSCRIPT,),
+            consent=clean_label(metadata.get("consent", ""), "voice consent", MAX_CONSENT_CHARS),
         )
     except InputError as error:
         raise FileError(f"{name}: {error}") from error
@@ -129,9 +135,9 @@ def clean_voice_text(text: object) -> str:
     return clean_text(text, name="voice text", limit=MAX_VOICE_TEXT_CHARS)
 
 
-def clean_label(label: object, name: str) -> str:
-    """A free label on one line, at most 120 characters, without what `clean_text` drops; raises TextError."""
-    return " ".join(clean_text(label, name=name, limit=MAX_LABEL_CHARS).split())
+def clean_label(label: object, name: str, limit: int = MAX_LABEL_CHARS) -> str:
+    """A free label on one line, at most `limit` characters, without what `clean_text` drops; raises TextError."""
+    return " ".join(clean_text(label, name=name, limit=limit).split())
 
 
 def _rms(text: str | None) -> float:

@@ -148,14 +148,16 @@ def _python(tree: Path) -> str:
     return os.environ.get("COMFYUI_PYTHON") or next((str(p) for p in own if p.is_file()), sys.executable)
 
 
-def _start(tree: Path, python: str, base: Path, log: IO[bytes]) -> tuple[int, subprocess.Popen[bytes]]:
+def _start(
+    tree: Path, python: str, base: Path, log: IO[bytes], extra: dict[str, str]
+) -> tuple[int, subprocess.Popen[bytes]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [python, "main.py", "--cpu", "--base-directory", str(base), "--port", str(port), "--disable-auto-launch"]
     command += ["--disable-api-nodes", "--disable-all-custom-nodes", "--whitelist-custom-nodes", PACK]
     command += ["--database-url", f"sqlite:///{base / 'comfyui.db'}"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **extra}
     return port, subprocess.Popen(command, cwd=tree, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
 
@@ -167,7 +169,10 @@ def comfy_factory(
     tree = _tree_or_skip()
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(*, with_model: bool = True) -> Comfy:
+    def start(
+        *, with_model: bool = True, prepare: Callable[[Path], None] = lambda base: None,
+        environment: dict[str, str] | None = None,
+    ) -> Comfy:  # fmt: skip
         base = tmp_path_factory.mktemp("comfyui")
         copy_pack(base / "custom_nodes" / PACK)
         (base / "models" / "omnivoice").mkdir(parents=True)
@@ -176,9 +181,10 @@ def comfy_factory(
             shutil.copytree(checkpoint, base / "models" / "omnivoice" / MODEL)
         for clip in (base / "custom_nodes" / PACK / "workflows").glob("*.wav"):
             shutil.copy(clip, base / "input")
+        prepare(base)
         log, python = base / "server.log", _python(tree)
         with log.open("wb") as file:
-            port, process = _start(tree, python, base, file)
+            port, process = _start(tree, python, base, file, environment or {})
         running.append(process)
         server = Comfy(tree, python, base, port, process, log)
         _wait_until_ready(server)

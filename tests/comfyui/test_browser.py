@@ -53,3 +53,29 @@ def test_workflow_opens_and_queues_the_api_file(page, name: str) -> None:
     assert opened["prompt"] == json.loads((WORKFLOWS / "api" / f"{name}.json").read_text(encoding="utf-8"))
     assert not opened["missing"] and opened["red"] == []
     assert [e for e in errors if "omnivoice" in e.lower()] == []
+
+
+LINK = """async ([from, output, to, input]) => {
+  app.graph.clear()
+  const [source, target] = [from, to].map((type) => LiteGraph.createNode(type))
+  app.graph.add(source)
+  app.graph.add(target)
+  const slot = target.inputs.findIndex((i) => i.name === input)
+  source.connect(source.outputs.findIndex((o) => o.name === output), target, slot)
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  const prompt = await app.graphToPrompt()
+  return { value: prompt.output[target.id].inputs[input], source: String(source.id) }
+}"""
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        ("OmniVoiceDownload", "model_name", "LoadOmniVoice", "model_name"),
+        ("OmniVoiceLoadVoice", "language", "OmniVoiceSynthesize", "language"),
+        ("OmniVoiceTranscribe", "transcript", "OmniVoiceReferenceAudio", "transcript"),
+    ],
+)
+def test_outputs_that_fit_a_menu_or_a_text_can_be_linked(page, link: tuple[str, str, str, str]) -> None:
+    linked = page.evaluate(LINK, list(link))
+    assert isinstance(linked["value"], list) and linked["value"][0] == linked["source"]

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows" / "api"
-IDS = ["LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize"]
+IDS = [
+    "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
+    "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
+]  # fmt: skip
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")
 
 

@@ -15,6 +15,10 @@ def test_sha256(tmp_path: Path) -> None:
     assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     with pytest.raises(FileError, match=r"^b does not exist$"):
         sha256_of(tmp_path / "b")
+    (tmp_path / "c").write_bytes(bytes(3_000_000))
+    told: list[int] = []
+    sha256_of(tmp_path / "c", told.append)
+    assert told == [1 << 20, 2 << 20, 3_000_000]
 
 
 def test_make_folder(tmp_path: Path) -> None:

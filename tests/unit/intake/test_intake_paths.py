@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from omnivoice.errors import CheckpointError, FileError, InputError
 from omnivoice.intake import paths
-from omnivoice.intake.paths import as_path, check_file_name, model_folder, shown_name, unique_path
+from omnivoice.intake.paths import as_path, check_file_name, find_like, model_folder, shown_name, unique_path
 
 REFUSED = [
     "", ".", "..", "../x", "..\\x", "a/b", "a\\b", "/etc/passwd", "\\x", "C:", "C:\\x", "C:x", "c:/x", "a:stream",
@@ -124,3 +124,13 @@ def test_unique_path_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         unique_path(tmp_path, "b", ".x")
     with pytest.raises(FileError, match=r"^cannot list folder missing: "):
         unique_path(tmp_path / "missing", "a", ".wav")
+
+
+def test_a_name_is_found_in_any_case_and_form(tmp_path: Path) -> None:
+    there = tmp_path / unicodedata.normalize("NFD", "J\u00fcrgen.safetensors")
+    there.touch()
+    for name in ("J\u00fcrgen.safetensors", "j\u00dcrgen.SAFETENSORS", there.name):
+        assert find_like(tmp_path, name) == there
+    assert find_like(tmp_path, "Jurgen.safetensors") is None
+    with pytest.raises(FileError, match=r"^cannot list folder absent: "):
+        find_like(tmp_path / "absent", "x")

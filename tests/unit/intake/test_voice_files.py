@@ -203,3 +203,17 @@ def test_a_voice_without_a_transcript_says_so_when_it_is_loaded(tmp_path: Path) 
         warnings = VoicePrompt.load(tmp_path / "v.safetensors").warnings
         assert len(warnings) == count
         assert all("no transcript" in warning for warning in warnings)
+
+
+def test_the_consent_note_is_kept_and_may_be_missing(tmp_path: Path) -> None:
+    made = voice(consent="Ann herself,\n 3 May, for\u200b the audiobook")
+    made.save(tmp_path / "v.safetensors")
+    assert read_small_tensors(tmp_path / "v.safetensors")[1] == {
+        **METADATA, "consent": "Ann herself, 3 May, for the audiobook",
+    }  # fmt: skip
+    assert VoicePrompt.load(tmp_path / "v.safetensors").consent == "Ann herself, 3 May, for the audiobook"
+    assert read_voice(forged(tmp_path / "old")).consent == ""
+    with pytest.raises(InputError, match="voice consent must be at most 500 characters, got 501"):
+        write_voice(tmp_path / "w", voice(consent="x" * 501))
+    with pytest.raises(FileError, match=r"^forged: voice consent must be at most 500 characters"):
+        read_voice(forged(tmp_path / "forged", consent="x" * 501))

@@ -1,0 +1,48 @@
+"""Download: a published model into models/omnivoice, when it is run and its licence was accepted."""
+
+from __future__ import annotations
+
+from comfy_api.latest import io
+
+from . import host, host_download, host_voices
+from .sockets import CATEGORY
+
+
+class Download(io.ComfyNode):
+    """Node `OmniVoiceDownload`."""
+
+    @classmethod
+    def define_schema(cls) -> io.Schema:
+        names = host_download.model_names()
+        return io.Schema(
+            node_id="OmniVoiceDownload",
+            display_name="OmniVoice Download",
+            category=CATEGORY,
+            description="Fetches a published OmniVoice model into models/omnivoice, once; does nothing if it is there. "
+            "The weights are CC-BY-NC: no commercial use.",
+            search_aliases=["get model", "install model", "omnivoice model"],
+            inputs=[
+                io.Combo.Input("model", options=names, default=names[0], tooltip=host_download.menu_tooltip()),
+                io.Boolean.Input(
+                    "accept_licence",
+                    default=False,
+                    tooltip="On: I accept the licences. The weights are CC-BY-NC, no commercial use; the codec in them "
+                    "has the Boson Higgs Audio 2 Community License.",
+                ),
+            ],
+            outputs=[
+                # A STRING could not be linked to the menu of Load OmniVoice.
+                io.Combo.Output(display_name="model_name", tooltip="For Load OmniVoice, with no need to press R."),
+                io.String.Output(display_name="report", tooltip="What was fetched, from where, under which licences."),
+            ],
+            is_output_node=True,
+        )
+
+    @classmethod
+    def validate_inputs(cls, accept_licence: bool | None = None) -> bool | str:
+        return host_voices.refusal(host_download.check_accepted, accept_licence)
+
+    @classmethod
+    @host.guarded
+    def execute(cls, model: object, accept_licence: object = False) -> io.NodeOutput:
+        return io.NodeOutput(*host_download.download(model, accept_licence))

@@ -1,0 +1,67 @@
+"""Fetching a published model into models/omnivoice, with ComfyUI's progress bar and Cancel.
+
+What to fetch, checking and resuming are the engine's (`weights.published`, `intake.fetch`); here is only where to.
+"""
+
+from __future__ import annotations
+
+from os.path import isdir  # unlike Path.is_dir, it never raises
+from pathlib import Path
+
+import comfy.model_management as mm
+import comfy.utils
+
+from ..omnivoice.errors import InputError
+from ..omnivoice.weights.published import PublishedModel, download_model, published_model, published_models
+from . import host, host_folders
+
+STEPS_OF_BAR = 500
+
+
+def model_names() -> list[str]:
+    """The menu: the pinned list, and nothing else."""
+    return [*published_models()]
+
+
+def menu_tooltip() -> str:
+    """Where each entry comes from, its size and licences."""
+    lines = (
+        f"{m.name}: {m.repository}, {m.size / 1e9:.1f} GB, {m.licence_text()}." for m in published_models().values()
+    )
+    return f"{' '.join(lines)} Goes into models/omnivoice. Checked byte for byte; resumed if it was interrupted."
+
+
+def check_accepted(accepted: object, model: PublishedModel | None = None) -> bool:
+    """True; raises InputError, with the licences, unless `accepted` is true."""
+    if accepted is True:
+        return True
+    model = model or next(iter(published_models().values()))
+    raise InputError(
+        f"accept_licence must be on before anything is fetched: read the licences of {model.repository} on its page, "
+        f"and switch it on if you accept them ({model.licence_text()})"
+    )
+
+
+def download(name: object, accepted: object) -> tuple[str, str]:
+    """Fetch what is missing of the named model: (name for Load OmniVoice, report). Raises InputError or FileError."""
+    model = published_model(name)
+    check_accepted(accepted, model)
+    bar, shown = comfy.utils.ProgressBar(model.size), 0
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal shown
+        mm.throw_exception_if_processing_interrupted()
+        if done == total or abs(done - shown) >= total // STEPS_OF_BAR:
+            shown = done
+            bar.update_absolute(done, total)
+
+    place = f"ComfyUI's models/{host.FOLDER}/{model.name}"
+    lines = download_model(model, _folder(model.name), place=place, on_progress=on_progress)
+    head = f"{model.repository} at {model.revision[:12]}, {model.size / 1e9:.2f} GB, in {place}"
+    return model.name, "\n".join([head, model.licence_text(), *lines])
+
+
+def _folder(name: str) -> Path:
+    """The place that has it, or some of it, already, in the order in which Load OmniVoice looks; else the first."""
+    places = [root / name for root in host_folders.roots(host.FOLDER)]
+    return next((place for place in places if isdir(place)), places[0])

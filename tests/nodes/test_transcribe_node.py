@@ -1,0 +1,254 @@
+"""The Transcribe node with a stand-in for transformers: what is listed, asked, refused, cut, joined and cancelled."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy
+import pytest
+import torch
+from safetensors.torch import save_file
+
+FILES = ("config.json", "preprocessor_config.json", "tokenizer.json")
+
+
+class Model(torch.nn.Module):
+    """Says how many seconds it heard; asks the stopping criterion as generate() does, after each of two tokens."""
+
+    def __init__(self, languages: tuple[str, ...] = ("en", "de")):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(3))
+        known = {f"<|{language}|>": i for i, language in enumerate(languages)}
+        self.generation_config = SimpleNamespace(is_multilingual=len(known) > 1, lang_to_id=known)
+        self.config = SimpleNamespace(
+            d_model=4, encoder_ffn_dim=8, encoder_attention_heads=2, decoder_layers=1, max_target_positions=9
+        )
+        self.asked: list[dict] = []
+
+    def generate(self, features: torch.Tensor, *, stopping_criteria: list, **options: object) -> torch.Tensor:
+        assert not self.training and features.dtype == torch.float32
+        self.asked.append(options)
+        for _ in range(2):
+            done = stopping_criteria[0](torch.zeros(1, 2), None)
+            assert done.dtype == torch.bool and done.shape == (1,) and not done.any()
+        return features[:, 0, :1].long()
+
+
+class Extractor:
+    def __call__(self, samples: numpy.ndarray, *, sampling_rate: int, return_tensors: str) -> dict[str, torch.Tensor]:
+        assert sampling_rate == 16_000 and return_tensors == "pt" and samples.dtype == numpy.float32
+        return {"input_features": torch.full((1, 80, 3000), float(len(samples)))}
+
+
+class Tokenizer:
+    def decode(self, ids: torch.Tensor, *, skip_special_tokens: bool) -> str:
+        assert skip_special_tokens
+        return f" {int(ids[0])}\u200b\n"
+
+
+@pytest.fixture
+def library(host, nodes, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The stand-in library: which model it gives, and how it was asked for one."""
+    fake = SimpleNamespace(model=Model(), calls=[], fault=None)
+
+    def loads(kind: str, made):
+        def from_pretrained(folder: str, **options: object) -> object:
+            fake.calls.append((kind, Path(folder).name, options))
+            if fake.fault:
+                raise fake.fault
+            return made()
+
+        return SimpleNamespace(from_pretrained=from_pretrained)
+
+    module = SimpleNamespace(
+        WhisperForConditionalGeneration=loads("model", lambda: fake.model),
+        WhisperFeatureExtractor=loads("extractor", Extractor), AutoTokenizer=loads("tokenizer", Tokenizer),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "transformers", module)
+    return fake
+
+
+def snapshot(folder: Path, model_type: str = "whisper") -> Path:
+    folder.mkdir(parents=True)
+    for name in FILES:
+        (folder / name).write_text(json.dumps({"model_type": model_type}))
+    save_file({"a": torch.zeros(1)}, folder / "model.safetensors")
+    return folder
+
+
+@pytest.fixture
+def tiny(host, library) -> Path:
+    return snapshot(host.folder.parent / "whisper" / "tiny")
+
+
+def noise(seconds: float, rate: int = 16_000, batch: int = 1, channels: int = 1) -> dict[str, object]:
+    shape = (batch, channels, int(seconds * rate))
+    return {"waveform": 0.1 * torch.randn(shape, generator=torch.Generator().manual_seed(1)), "sample_rate": rate}
+
+
+def run(nodes, audio: object = None, model_name: object = "tiny", **inputs: object) -> list[str]:
+    audio = noise(2.0) if audio is None else audio
+    (texts,) = nodes["OmniVoiceTranscribe"].execute(audio=audio, model_name=model_name, **inputs).values
+    return texts
+
+
+def menu(nodes) -> list[str]:
+    return nodes["OmniVoiceTranscribe"].define_schema().inputs[1].options
+
+
+def test_schema_without_transformers(nodes, host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    schema = nodes["OmniVoiceTranscribe"].define_schema()
+    assert [i.id for i in schema.inputs] == ["audio", "model_name", "language"]
+    assert schema.outputs[0].is_output_list
+    languages = schema.inputs[2].options
+    assert languages[0] == "auto" and len(languages) == 101 and "Cantonese" in languages
+
+
+def test_menu_lists_whisper_models_and_nothing_else(nodes, host, library, tmp_path: Path) -> None:
+    models = host.folder.parent
+    assert menu(nodes) == ["no Whisper model found in models/whisper"]
+    snapshot(models / "whisper" / "b")
+    snapshot(models / "whisper" / "not_whisper", model_type="wav2vec2")
+    for missing in (*FILES, "model.safetensors"):
+        (snapshot(models / "whisper" / f"without_{missing}") / missing).unlink()
+    (snapshot(models / "whisper" / "bad_json") / "config.json").write_text("{")
+    pickled = snapshot(models / "whisper" / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    (models / "whisper" / "file.safetensors").write_bytes(b"x")
+    snapshot(models / "audio_encoders" / "a")
+    snapshot(models / "transcribe" / "c")
+    snapshot(models / "transcribe" / "b")
+    host.table["whisper"] = ([str(tmp_path / "extra")], set())
+    snapshot(tmp_path / "extra" / "d")
+    assert menu(nodes) == ["d", "b", "c", "a"]
+    assert library.calls == []
+
+
+def test_text_of_a_recording(nodes, tiny: Path, library, host) -> None:
+    audio = noise(2.0, rate=8_000, channels=2)
+    before = audio["waveform"].clone()
+    assert run(nodes, audio) == ["32000"] and torch.equal(audio["waveform"], before)
+    assert [(kind, name) for kind, name, _ in library.calls] == [
+        ("model", "tiny"), ("extractor", "tiny"), ("tokenizer", "tiny"),
+    ]  # fmt: skip
+    assert all(options["local_files_only"] is True for _, _, options in library.calls)
+    options = library.calls[0][2]
+    assert (options["use_safetensors"], options["trust_remote_code"]) == (True, False)
+    ((patcher,), memory), full = host.loads[0], host.full_loads
+    assert patcher.model.whisper is library.model and full == 1 and memory > 1_000_000
+    assert patcher.model.get_dtype() == torch.float32 and not hasattr(patcher.model, "device")
+    assert host.progress == [(1, 1)]
+    (asked,) = library.model.asked
+    assert (asked["task"], asked["language"], asked["num_beams"]) == ("transcribe", None, 1)
+
+
+def test_language(nodes, tiny: Path, library, pack) -> None:
+    run(nodes, language="German")
+    assert library.model.asked[0]["language"] == "de"
+    with pytest.raises(
+        ValueError, match="this Whisper model does not know that language: choose auto, or another model"
+    ):
+        run(nodes, language="Cantonese")
+    library.model = Model(languages=())
+    run(nodes, language="English")
+    run(nodes)
+    assert all("language" not in asked for asked in library.model.asked)
+    with pytest.raises(ValueError, match="this Whisper model knows English alone"):
+        run(nodes, language="German")
+
+
+def test_long_recordings_go_in_windows_and_are_joined(nodes, tiny: Path, library, host) -> None:
+    (text,) = run(nodes, noise(70.0))
+    lengths = [int(part) for part in text.split()]
+    assert sum(lengths) == 70 * 16_000 and len(lengths) == 3
+    assert all(25 * 16_000 <= length <= 30 * 16_000 for length in lengths[:-1])
+    assert host.progress == [(1, 3), (2, 3), (3, 3)] and len(host.loads) == 1
+
+
+def test_a_batch_gives_a_list_in_order(nodes, tiny: Path, library, host) -> None:
+    audio = noise(1.0, batch=3)
+    audio["waveform"][1] = 0
+    assert run(nodes, audio) == ["16000", "", "16000"]
+    assert len(host.loads) == 1 and len(library.model.asked) == 2
+
+
+def test_silence_asks_no_model(nodes, tiny: Path, library, host) -> None:
+    assert run(nodes, {"waveform": torch.zeros(2, 1, 16_000), "sample_rate": 16_000}) == ["", ""]
+    assert library.calls == [] and host.loads == []
+
+
+def test_cancel_stops_at_the_next_token(nodes, tiny, library, host, pack, interrupt: type[BaseException]) -> None:
+    host.interrupt_after = 1
+    with pytest.raises(interrupt):
+        run(nodes, noise(70.0))
+    assert len(library.model.asked) == 1
+    host.interrupt_after, host.progress[:] = None, []
+    assert run(nodes) == ["32000"]
+
+
+def test_no_model(nodes, host, library) -> None:
+    with pytest.raises(
+        ValueError, match=r"no Whisper model found in models/whisper: put a Whisper snapshot folder"
+    ) as told:
+        run(nodes, model_name="no Whisper model found in models/whisper")
+    for part in ("openai/whisper-large-v3-turbo", "model.safetensors", "any other speech recognition node"):
+        assert part in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["../tiny", "/etc", "", "a\0b", None, 3, ["tiny"], {"a": 1}], ids=repr)
+def test_only_a_listed_name_is_loaded(nodes, tiny: Path, library, name: object) -> None:
+    with pytest.raises(ValueError, match="model_name must be one of tiny, got"):
+        run(nodes, model_name=name)
+    assert library.calls == []
+
+
+def test_missing_transformers(nodes, tiny: Path, pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    for broken in (None, SimpleNamespace()):
+        monkeypatch.setitem(sys.modules, "transformers", broken)
+        with pytest.raises(
+            pack.engine.CheckpointError, match=r"needs the Python package transformers, 4\.50 or newer"
+        ) as t:
+            run(nodes)
+        assert "pip install" in str(t.value) and "any other speech recognition node" in str(t.value)
+
+
+@pytest.mark.parametrize("fault", [OSError("no file\nat all"), ValueError("bad"), KeyError("x"), RuntimeError("shape")])
+def test_a_model_that_cannot_be_read(nodes, tiny: Path, library, pack, host, fault: Exception) -> None:
+    library.fault = fault
+    with pytest.raises(pack.engine.CheckpointError, match="the Whisper model tiny could not be read") as told:
+        run(nodes)
+    assert str(tiny) not in str(told.value) and host.loads == []
+
+
+def test_damaged_weights_and_adapters_never_reach_transformers(nodes, tiny: Path, library, pack) -> None:
+    (tiny / "adapter_config.json").write_text("{}")
+    with pytest.raises(pack.engine.CheckpointError, match="tiny holds an adapter, not a model"):
+        run(nodes)
+    (tiny / "adapter_config.json").unlink()
+    (tiny / "model.safetensors").write_bytes(b"\x80\x02junk")
+    with pytest.raises(pack.engine.FileError, match=r"model\.safetensors"):
+        run(nodes)
+    assert library.calls == []
+
+
+BAD = [
+    ({"language": "Klingon"}, "language must be auto or a name from the list, got 'Klingon'"),
+    ({"language": None}, "language must be auto"), ({"language": ["English"]}, "language must be auto"),
+    ({"audio": {"waveform": [[[0.0]]], "sample_rate": 16_000}}, "audio must hold a float waveform"),
+    ({"audio": "x.wav"}, "audio must be ComfyUI's AUDIO"),
+    ({"audio": {"waveform": torch.zeros(1, 1, 0), "sample_rate": 16_000}}, "audio is empty"),
+    ({"audio": {"waveform": torch.full((2, 1, 99), torch.nan), "sample_rate": 16_000}}, "audio holds NaN or Inf"),
+    ({"audio": {"waveform": torch.zeros(1, 1, 99), "sample_rate": 10**9}}, "sample_rate must be a whole number"),
+    ({"audio": {"waveform": torch.zeros(0, 1, 99), "sample_rate": 16_000}}, "audio must hold at least one recording"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("inputs, message", BAD, ids=lambda v: repr(v)[:30])
+def test_bad_values(nodes, tiny: Path, library, inputs: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(nodes, **inputs)
+    assert library.calls == []

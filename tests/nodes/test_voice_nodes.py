@@ -1,0 +1,293 @@
+"""Save Voice and Load Voice: a library on disk whose voices speak as they did before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import unicodedata
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+SPOKEN = "One, two, three, four, five."
+
+
+@pytest.fixture(scope="module")
+def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
+    """The tiny model and a voice made with it."""
+    stand_in.reset(tmp_path_factory.mktemp("models"))
+    loaded_pack.host.register_model_folder()
+    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
+    model = loaded_pack.host.load_model("OmniVoice", "auto", "auto")
+    tone = 0.3 * torch.sin(torch.arange(48_000) * 0.05)[None]
+    return model, loaded_pack.host.encode_voices(model, [loaded_pack.engine.Waveform(tone, 24_000)], [SPOKEN])[0]
+
+
+@pytest.fixture
+def model(loaded, host):
+    return loaded[0]
+
+
+@pytest.fixture
+def voice(loaded, host):
+    return loaded[1]
+
+
+@pytest.fixture
+def library(nodes, host) -> Path:
+    """Where voices are kept; made by the first save."""
+    return host.folder.parent / "omnivoice_voices"
+
+
+@pytest.fixture
+def save(nodes, voice):
+    def run(name: object = "Anna", given: object = None, **inputs: object):
+        return nodes["OmniVoiceSaveVoice"].execute(voice=voice if given is None else given, name=name, **inputs).values
+
+    return run
+
+
+@pytest.fixture
+def load(nodes):
+    def run(name: object = "Anna", **inputs: object):
+        return nodes["OmniVoiceLoadVoice"].execute(voice_name=name, **inputs).values
+
+    return run
+
+
+def menu(nodes) -> list[str]:
+    return nodes["OmniVoiceLoadVoice"].define_schema().inputs[0].options
+
+
+def test_registered_beside_extra_model_paths(pack, host, tmp_path: Path) -> None:
+    host.table["omnivoice_voices"] = ([str(tmp_path / "extra")], set())
+    pack.host_voices.register_voice_folder()
+    pack.host_voices.register_voice_folder()
+    own = str(host.folder.parent / "omnivoice_voices")
+    assert host.table["omnivoice_voices"] == ([str(tmp_path / "extra"), own], {".safetensors"})
+
+
+def test_saved_and_loaded_is_the_same_voice_bit_for_bit(nodes, save, load, voice, model, host) -> None:
+    passed_on, info = save(language="English", consent="Anna herself, 3 May")
+    assert passed_on is voice
+    assert (
+        info == f"saved: Anna: {voice.frames / 25:.1f} s, 8 codebooks, language English; consent: Anna herself, 3 May"
+    )
+    again, transcript, language, line, preview = load()
+    assert torch.equal(again.codes, voice.codes) and again.codes.dtype == voice.codes.dtype
+    assert (again.text, again.rms) == (voice.text, voice.rms) and transcript == voice.text == SPOKEN
+    assert (again.name, language, line) == ("Anna", "English", info.removeprefix("saved: "))
+    assert (
+        preview.message
+        == "to listen to a saved voice, connect Load OmniVoice to the model input of OmniVoice Load Voice"
+    )
+    speak = nodes["OmniVoiceSynthesize"]
+    spoken = speak.execute(model=[model], text=["Hello."], seed=[3], steps=[4], voice=[voice, again])
+    heard, voices = spoken.values[:2]
+    assert voices == [voice, again]
+    assert torch.equal(heard[0]["waveform"], heard[1]["waveform"])
+
+
+def test_labels_are_kept_when_not_given_anew(save, load) -> None:
+    save(language="English", consent="Anna")
+    (first, *_) = load()
+    save("Anna 2", given=first)
+    second, _, language, info, _ = load("Anna 2")
+    assert (second.name, language, second.consent) == ("Anna 2", "English", "Anna") and "consent: Anna" in info
+
+
+def test_without_labels(save, load) -> None:
+    _, info = save()
+    assert "language not given; consent: not noted" in info
+    assert load()[2] == "auto"
+
+
+def test_preview_is_decoded_from_the_codes(save, load, model, voice, host) -> None:
+    save()
+    preview = load(model=model)[4]
+    assert preview["sample_rate"] == 24_000 and preview["waveform"].shape == (1, 1, voice.frames * 960)
+    assert bool(torch.isfinite(preview["waveform"]).all()) and float(preview["waveform"].std()) > 1e-5
+    assert host.loads[-1][0] == [model.decoder] and host.loads[-1][1] > 0
+
+
+def test_a_voice_of_another_model(nodes, save, load, model, voice, pack) -> None:
+    other = type(voice)(codes=voice.codes[:3], text="Hello.", rms=0.1)
+    save(given=other)
+    with pytest.raises(ValueError, match="it was made for another model; encode the recording again"):
+        load(model=model)
+    with pytest.raises(ValueError, match="it was made for another model; encode the recording again"):
+        nodes["OmniVoiceSynthesize"].execute(model=[model], text=["Hello."], voice=[load()[0]])
+
+
+def test_menu_is_fresh_and_says_when_it_is_empty(nodes, save, load, library: Path) -> None:
+    assert menu(nodes) == ["no voice found in models/omnivoice_voices"]
+    with pytest.raises(
+        ValueError, match="no voice found in models/omnivoice_voices: save one with OmniVoice Save Voice"
+    ):
+        load("no voice found in models/omnivoice_voices")
+    for name in ("b", "A", "\u0410\u043d\u043d\u0430"):
+        save(name)
+    (library / "notes.txt").write_text("x")
+    (library / "folder.safetensors").mkdir()
+    assert menu(nodes) == ["A", "b", "\u0410\u043d\u043d\u0430"]
+
+
+def test_a_deleted_voice(nodes, save, load, library: Path) -> None:
+    save()
+    save("Bob")
+    before = nodes["OmniVoiceLoadVoice"].fingerprint_inputs(voice_name="Anna")
+    (library / "Anna.safetensors").unlink()
+    message = "voice_name must be one of Bob, got 'Anna': it may have been deleted; press R"
+    with pytest.raises(ValueError, match=message):
+        load()
+    assert nodes["OmniVoiceLoadVoice"].validate_inputs(voice_name="Anna") == message
+    assert nodes["OmniVoiceLoadVoice"].validate_inputs(voice_name="Bob") is True
+    assert nodes["OmniVoiceLoadVoice"].validate_inputs(voice_name=None) is True  # linked
+    assert before != nodes["OmniVoiceLoadVoice"].fingerprint_inputs(voice_name="Anna") == ""
+
+
+def test_fingerprint_follows_the_file(nodes, save) -> None:
+    node = nodes["OmniVoiceLoadVoice"]
+    save()
+    before = node.fingerprint_inputs(voice_name="Anna")
+    assert before == node.fingerprint_inputs(voice_name="Anna") != ""
+    save(consent="Anna", overwrite=True)
+    assert node.fingerprint_inputs(voice_name="Anna") != before
+    assert node.fingerprint_inputs(voice_name=None) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../Anna",
+        "/etc/passwd",
+        "C:\\x",
+        "Anna/../..",
+        "",
+        "a\0b",
+        None,
+        3,
+        ["Anna"],
+        {"a": 1},
+        "anna",
+        "Anna.safetensors",
+    ],
+    ids=repr,
+)
+def test_only_a_listed_name_is_loaded(save, load, name: object) -> None:
+    save()
+    with pytest.raises(ValueError, match="voice_name must be one of Anna, got"):
+        load(name)
+
+
+HOSTILE = [
+    "", "   ", ".", "..", "../x", "a/b", "a\\b", "/etc/passwd", "C:\\x", "\\\\host\\share", "a:stream", "a\0b", "a\nb",
+    ".hidden", "a\u202eb", "a%year%b", "a*", "a|b", '"a"', "CON", "nul", "com1", "NUL.tar", "x" * 200, "\u00e9" * 60,
+    ".safetensors", None, 3, ["a"], {"a": 1}, "\ud800",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_hostile_names_are_refused_and_nothing_is_written(nodes, save, host, library: Path, name: object) -> None:
+    with pytest.raises(ValueError, match="name"):
+        save(name)
+    assert not library.exists() or os.listdir(library) == []
+    if name is not None:
+        assert "name" in nodes["OmniVoiceSaveVoice"].validate_inputs(name=name)
+
+
+@pytest.mark.parametrize(
+    "name, stem",
+    [
+        ("my voice", "my voice"), (" Anna ", "Anna"), ("Anna.safetensors", "Anna"), ("a-b_c.d 2", "a-b_c.d 2"),
+        ("\u0410\u043d\u043d\u0430", "\u0410\u043d\u043d\u0430"), ("\u5c0f\u660e", "\u5c0f\u660e"),
+        ("\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c", "\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c"),
+        ("\u0928\u093e\u092e", "\u0928\u093e\u092e"), (unicodedata.normalize("NFD", "J\u00fcrgen"), "J\u00fcrgen"),
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_names_of_any_script(nodes, save, load, library: Path, name: str, stem: str) -> None:
+    assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=name) is True
+    save(name)
+    assert os.listdir(library) == [f"{stem}.safetensors"] and menu(nodes) == [stem]
+    assert load(stem)[0].name == stem
+
+
+def test_a_taken_name(save, load, voice, library: Path) -> None:
+    save()
+    whole = (library / "Anna.safetensors").read_bytes()
+    assert save()[1].startswith("already saved: Anna: ")  # the very same voice: the workflow was run again
+    other = type(voice)(codes=voice.codes.flip(1), text="Other.", rms=0.1)
+    for name in ("Anna", "anna", "ANNA.safetensors"):
+        with pytest.raises(ValueError, match="a voice named 'Anna' is in the library already: choose another name, or"):
+            save(name, given=other)
+    assert (library / "Anna.safetensors").read_bytes() == whole and os.listdir(library) == ["Anna.safetensors"]
+    save("anna", given=other, overwrite=True)
+    assert os.listdir(library) == ["Anna.safetensors"] and load()[1] == "Other."
+
+
+def test_a_foreign_file_is_never_replaced(pack, save, library: Path) -> None:
+    library.mkdir(parents=True)
+    for content in (b"not a safetensors file", b""):
+        (library / "Anna.safetensors").write_bytes(content)
+        with pytest.raises(ValueError, match="is in the library already"):
+            save()
+        with pytest.raises(pack.engine.FileError, match="exists and is not ours to replace"):
+            save(overwrite=True)
+        assert (library / "Anna.safetensors").read_bytes() == content
+
+
+def test_bad_files_in_the_library(pack, load, library: Path, checkpoint: Path) -> None:
+    library.mkdir(parents=True)
+    (library / "junk.safetensors").write_bytes(b"\x80\x02pickle" * 9)
+    shutil.copy(checkpoint / "audio_tokenizer" / "model.safetensors", library / "model.safetensors")
+    for name, message in (("junk", "junk.safetensors"), ("model", "model.safetensors is not a voice file")):
+        with pytest.raises(pack.engine.FileError, match=message) as caught:
+            load(name)
+        assert str(library) not in str(caught.value)
+
+
+def test_first_place_of_a_name_wins_and_new_voices_go_there(pack, host, save, load, voice, tmp_path: Path) -> None:
+    extra, own = tmp_path / "extra", host.folder.parent / "omnivoice_voices"
+    save()
+    host.table["omnivoice_voices"][0].insert(0, str(extra))
+    save(consent="second")
+    assert {path.name for path in extra.iterdir()} == {path.name for path in own.iterdir()} == {"Anna.safetensors"}
+    assert load()[0].consent == "second"
+    shutil.rmtree(extra)
+    assert load()[0].consent == ""
+
+
+def test_a_voice_without_transcript_warns_when_loaded(save, load, voice, host) -> None:
+    save(given=type(voice)(codes=voice.codes, text="", rms=0.1))
+    load()
+    assert "no transcript" in host.texts[0][0] and host.texts[0][1] == "7"
+
+
+BAD = [
+    ("language", "Klingon", "language must be auto or a name from the list, got 'Klingon'"),
+    ("language", None, "language must be auto or a name from the list, got None"),
+    ("language", ["English"], "language must be auto"), ("consent", None, "consent must be a string"),
+    ("consent", "x" * 501, "consent must be at most 500 characters, got 501"),
+    ("overwrite", "false", "overwrite must be true or false, got 'false'"), ("overwrite", 1, "overwrite must be true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, value, message", BAD, ids=lambda v: repr(v)[:30])
+def test_bad_values(save, library: Path, name: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        save(**{name: value})
+    assert not library.exists()
+
+
+@pytest.mark.parametrize("literal", [{"path": "/etc/passwd"}, "text", 0, [], None, object()], ids=repr)
+def test_literal_on_a_socket(nodes, save, load, library: Path, literal: object) -> None:
+    with pytest.raises(ValueError, match="voice must come from Reference Audio, got"):
+        nodes["OmniVoiceSaveVoice"].execute(voice=literal, name="Anna")
+    assert not library.exists()
+    if literal is not None:
+        save()
+        with pytest.raises(ValueError, match="model must come from Load OmniVoice, got"):
+            load(model=literal)
