@@ -2,4 +2,7 @@
 
 from .nodes import comfy_entrypoint
 
+# Help pages, web/docs/<node id>.md, which ComfyUI shows beside a node. There is no JavaScript in it.
+WEB_DIRECTORY = "./web"
+
 __all__ = ["comfy_entrypoint"]
