@@ -1,14 +1,18 @@
-"""The list of nodes that ComfyUI registers, and the one thing done at start: registering models/omnivoice."""
+"""The list of nodes that ComfyUI registers, and what is done at start: registering folders of models/."""
 
 from __future__ import annotations
 
 from comfy_api.latest import ComfyExtension, io
 
-from . import host
+from . import host, host_voices
 from .design import VoiceDesignAttributes
+from .download import Download
 from .load import LoadOmniVoice
+from .lora import ApplyLoRA
 from .reference import ReferenceAudio
 from .synthesize import Synthesize
+from .transcribe import Transcribe
+from .voices import LoadVoice, SaveVoice
 
 
 class OmniVoiceExtension(ComfyExtension):
@@ -16,6 +20,10 @@ class OmniVoiceExtension(ComfyExtension):
 
     async def on_load(self) -> None:
         host.register_model_folder()
+        host_voices.register_voice_folder()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
-        return [LoadOmniVoice, ReferenceAudio, VoiceDesignAttributes, Synthesize]
+        return [
+            LoadOmniVoice, ReferenceAudio, VoiceDesignAttributes, Synthesize,
+            SaveVoice, LoadVoice, Download, Transcribe, ApplyLoRA,
+        ]  # fmt: skip

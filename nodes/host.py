@@ -12,32 +12,36 @@ import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 import comfy.model_management as mm
 import comfy.model_patcher
 import comfy.ops
+import comfy.patcher_extension
 import comfy.utils
 import folder_paths
 import torch
+from comfy.cli_args import args as comfy_args
 from server import PromptServer
 from torch import nn
 
-from ..omnivoice.engine import Engine
+from ..omnivoice.engine import Engine, fastest_dtype
 from ..omnivoice.errors import AudioError, InputError
+from ..omnivoice.generate.graphs import GRAPH_MODES
 from ..omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
-from ..omnivoice.types import GenerationRequest, Speech, VoicePrompt, Waveform
+from ..omnivoice.types import ALL_SPEEDUPS, GenerationRequest, Speech, VoicePrompt, Waveform
 from ..omnivoice.weights import is_checkpoint
 
 FOLDER = "omnivoice"
 NO_MODEL = "no model found in models/omnivoice"
 HOW_TO_GET = (
-    "put an OmniVoice snapshot folder (config.json, model.safetensors, tokenizer.json, audio_tokenizer/) into "
-    "ComfyUI's models/omnivoice and press R, or run: python -m omnivoice download"
+    "put an OmniVoice snapshot folder (config.json, model.safetensors, tokenizer.json, audio_tokenizer/) or a "
+    "single-file model into ComfyUI's models/omnivoice and press R, or run: python -m omnivoice download"
 )
+FASTEST = "fastest"
 DTYPES: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 _LOG = logging.getLogger("omnivoice_nodes")
@@ -89,14 +93,14 @@ def register_model_folder() -> None:
 
 
 def model_folders() -> dict[str, Path]:
-    """Name -> folder of every model found just now: the registered folders and what lies directly in them.
+    """Name -> folder or single file of every model found just now: the registered folders and what lies in them.
 
-    The first folder of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model.
+    The first place of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model.
     """
     found: dict[str, Path] = {}
     for root in folder_paths.get_folder_paths(FOLDER):
         with contextlib.suppress(OSError), os.scandir(root) as entries:
-            children = sorted(Path(entry.path) for entry in entries if entry.is_dir())
+            children = sorted(Path(entry.path) for entry in entries)
             for folder in (Path(root), *children):
                 if folder.name not in found and is_checkpoint(folder):
                     found[folder.name] = folder
@@ -109,7 +113,7 @@ def model_names() -> list[str]:
 
 
 def model_folder(name: object) -> Path:
-    """The folder of a model in a fresh list; a name is never joined to a path. Raises InputError."""
+    """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
     folders = model_folders()
     if isinstance(name, str) and name in folders:
         return folders[name]
@@ -123,7 +127,7 @@ def model_fingerprint(name: object) -> str:
     folder = model_folders().get(name) if isinstance(name, str) else None
     if folder is None:
         return ""
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
+    files = sorted(path for path in (folder, *folder.rglob("*")) if path.suffix in (".json", ".safetensors"))
     stats = [(str(path.relative_to(folder)), path.stat()) for path in files]
     return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats])
 
@@ -131,27 +135,39 @@ def model_fingerprint(name: object) -> str:
 # Models.
 
 
-def load_model(name: object, dtype: object) -> LoadedModel:
+def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     """Load the named model for ComfyUI's device, with its weights parked on its offload device."""
     folder = model_folder(name)
+    if graphs not in GRAPH_MODES:
+        raise InputError(f"graphs must be one of {', '.join(GRAPH_MODES)}, got {shown(graphs)}")
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
+    use_graphs = graphs == "auto" and not getattr(comfy_args, "disable_cuda_graphs", False)
     engine = Engine.load(
-        folder, offload_device, pick_dtype(dtype, load_device), ops=comfy.ops.manual_cast, compute_device=load_device
-    )
+        folder, offload_device, pick_dtype(dtype, load_device), ops=comfy.ops.manual_cast, compute_device=load_device,
+        speedups=replace(ALL_SPEEDUPS, graphs=use_graphs),
+    )  # fmt: skip
+    lm = _patcher(engine.lm, load_device, offload_device)
+    lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
     codec_device = torch.device("cpu") if mm.is_device_mps(load_device) else load_device  # as Engine.load does
-    return LoadedModel(
-        engine=engine,
-        lm=_patcher(engine.lm, load_device, offload_device),
-        decoder=_patcher(engine.decoder, codec_device, offload_device),
-    )
+    return LoadedModel(engine=engine, lm=lm, decoder=_patcher(engine.decoder, codec_device, offload_device))
+
+
+def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:
+    """When ComfyUI takes the weights off the device; it also detaches for a moment, without unpatching, in passing."""
+    if unpatch_all:
+        engine.sampler.graphs.clear("the model was unloaded")
 
 
 def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
-    """auto: what ComfyUI would take, its flags included, but bf16 before fp16; float32 on CPUs and MPS."""
+    """auto: what ComfyUI would take, its flags included, but bf16 before fp16; float32 on CPUs and MPS. fastest: the
+    same, but bf16 on CPUs that are quicker in it."""
     if choice != "auto":
-        if not isinstance(choice, str) or choice not in DTYPES:
-            raise InputError(f"dtype must be one of auto, {', '.join(DTYPES)}, got {shown(choice)}")
-        return DTYPES[choice]
+        if not isinstance(choice, str) or choice not in (*DTYPES, FASTEST):
+            raise InputError(f"dtype must be one of auto, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
+        if choice != FASTEST:
+            return DTYPES[choice]
+        if mm.is_device_cpu(device):
+            return fastest_dtype(device)
     if mm.is_device_cpu(device) or mm.is_device_mps(device):
         return torch.float32
     dtype = mm.unet_dtype(device, supported_dtypes=[torch.bfloat16, torch.float16, torch.float32])
@@ -167,16 +183,23 @@ def _patcher(
     return patcher
 
 
-def encode_voice(model: LoadedModel, waveform: Waveform, transcript: str) -> VoicePrompt:
-    """A voice from a recording; the codec's encoder alone is brought to the device."""
-    mm.load_models_gpu([model.encoder], memory_required=model.engine.estimate_encode_bytes(waveform))
-    return model.engine.encode_voice(waveform, transcript)
+def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts: Sequence[str]) -> list[VoicePrompt]:
+    """A voice from each recording; the codec's encoder alone is brought to the device."""
+    memory = max(model.engine.estimate_encode_bytes(*pair) for pair in zip(waveforms, transcripts))
+    mm.load_models_gpu([model.encoder], memory_required=memory)
+    voices = []
+    for waveform, transcript in zip(waveforms, transcripts):
+        mm.throw_exception_if_processing_interrupted()
+        voices.append(model.engine.encode_voice(waveform, transcript))
+    return voices
 
 
-def speak(model: LoadedModel, request: GenerationRequest) -> Speech:
-    """One request spoken, with progress and cancel at every step. Refused before anything is moved if it is wrong."""
-    plans = model.engine.plan([request])
-    mm.load_models_gpu([model.lm, model.decoder], memory_required=model.engine.estimate_bytes(plans))
+def speak(model: LoadedModel, requests: Sequence[GenerationRequest]) -> list[Speech]:
+    """Requests spoken, with progress and cancel at every step. Refused before anything is moved if one is wrong."""
+    plans = model.engine.plan(requests)
+    free = working_memory(model)
+    memory = model.engine.estimate_bytes(plans, free_bytes=free)
+    mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
     bar: comfy.utils.ProgressBar | None = None
 
     def on_step(done: int, total: int) -> None:
@@ -185,7 +208,15 @@ def speak(model: LoadedModel, request: GenerationRequest) -> Speech:
         bar = bar or comfy.utils.ProgressBar(total)
         bar.update_absolute(done, total)
 
-    return model.engine.generate_plans(plans, on_step=on_step)[0]
+    return model.engine.generate_plans(plans, on_step=on_step, free_bytes=free)
+
+
+def working_memory(model: LoadedModel) -> int:
+    """Bytes that a run may work with: what will be free once all weights are there, so that nothing has to make way
+    for a larger batch; and at least what ComfyUI clears for any run (minimum_inference_memory, since before 0.14)."""
+    missing = sum(patcher.model_size() - patcher.loaded_size() for patcher in (model.lm, model.decoder))
+    cleared = mm.minimum_inference_memory() - mm.extra_reserved_memory()
+    return int(max(mm.get_free_memory(model.lm.load_device) - missing, cleared))
 
 
 # Values.
@@ -198,8 +229,15 @@ def checked(kind: type[_Value], value: object, name: str, source: str) -> _Value
     return value
 
 
-def waveform_from(audio: object) -> Waveform:
-    """ComfyUI's AUDIO, {"waveform": [1, C, N] float, "sample_rate": Hz}, as a Waveform; raises AudioError."""
+def only(values: Sequence[_Value], name: str) -> _Value:
+    """The one value of a list input that must not vary; raises InputError."""
+    if any(value is not values[0] for value in values):
+        raise InputError(f"{name} must be the same for every item, got a list of {len(values)} different ones")
+    return values[0]
+
+
+def waveforms_from(audio: object) -> list[Waveform]:
+    """ComfyUI's AUDIO, {"waveform": [B, C, N] float, "sample_rate": Hz}, as B Waveforms; raises AudioError."""
     if not isinstance(audio, Mapping):
         raise AudioError(f"audio must be ComfyUI's AUDIO, got {shown(audio)}: connect Load Audio or Record Audio")
     samples, rate = audio.get("waveform"), audio.get("sample_rate")
@@ -207,8 +245,8 @@ def waveform_from(audio: object) -> Waveform:
         got = f"{tuple(samples.shape)} {samples.dtype}" if isinstance(samples, torch.Tensor) else shown(samples)
         raise AudioError(f"audio must hold a float waveform [batch, channels, samples], got {got}")
     batch, channels, length = samples.shape
-    if batch != 1:
-        raise AudioError(f"audio must be one recording, got a batch of {batch}: pick one of them first")
+    if batch < 1:
+        raise AudioError("audio must hold at least one recording, got an empty batch")
     if not 1 <= channels <= MAX_CHANNELS:
         raise AudioError(f"audio must have 1-{MAX_CHANNELS} channels, got {channels}")
     if channels * length * 4 > MAX_AUDIO_BYTES:
@@ -216,7 +254,7 @@ def waveform_from(audio: object) -> Waveform:
     if isinstance(rate, bool) or not isinstance(rate, int) or not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
         allowed = f"{MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE}"
         raise AudioError(f"the audio's sample_rate must be a whole number of Hz, {allowed}, got {shown(rate)}")
-    return Waveform(samples[0], rate)
+    return [Waveform(recording, rate) for recording in samples]
 
 
 def audio_from(waveform: Waveform) -> dict[str, object]:

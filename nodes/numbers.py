@@ -7,15 +7,18 @@ from comfy_api.latest import io
 from ..omnivoice.intake.limits import LIMITS
 
 
-def whole(name: str, default: int, tooltip: str, **extra: bool) -> io.Int.Input:
-    """An INT input with the limits of `name`."""
+def whole(name: str, default: int, tooltip: str, *, prefix: str = "", **extra: bool) -> io.Int.Input:
+    """An INT input with the limits of `name`; its id is `prefix` and `name`."""
     limit = LIMITS[name]
-    return io.Int.Input(name, default=default, min=int(limit.low), max=int(limit.high), tooltip=tooltip, **extra)
+    return io.Int.Input(
+        prefix + name, default=default, min=int(limit.low), max=int(limit.high), tooltip=tooltip, **extra
+    )
 
 
-def real(name: str, default: float, step: float, tooltip: str, **extra: bool) -> io.Float.Input:
-    """A FLOAT input with the limits of `name`."""
+def real(name: str, default: float, step: float, tooltip: str, *, prefix: str = "", **extra: bool) -> io.Float.Input:
+    """A FLOAT input with the limits of `name`; its id is `prefix` and `name`."""
     limit = LIMITS[name]
     return io.Float.Input(
-        name, default=default, min=float(limit.low), max=float(limit.high), step=step, tooltip=tooltip, **extra
-    )
+        prefix + name, default=default, min=float(limit.low), max=float(limit.high), step=step, tooltip=tooltip,
+        **extra,
+    )  # fmt: skip

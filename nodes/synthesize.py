@@ -1,18 +1,15 @@
-"""Synthesize: text -> speech. Builds the engine's request from the widgets; everything else is the engine's."""
+"""Synthesize: text -> speech. The widgets, in an order that saved workflows rely on; the rest is `speech`'s."""
 
 from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import check_number, check_whole, shown
+from ..omnivoice.generate.presets import PRESETS, compared
 from ..omnivoice.text.languages import language_options
-from ..omnivoice.types import GenerationRequest, Sampling, VoiceDesign, VoicePrompt
-from . import host
+from . import host, speech
 from .numbers import real, whole
 from .sockets import CATEGORY, Design, Model, Voice
-
-AUTO = "auto"
+from .speech import AUTO, CUSTOM, EXPERIMENTAL, STEPS
 
 
 class Synthesize(io.ComfyNode):
@@ -24,34 +21,64 @@ class Synthesize(io.ComfyNode):
             node_id="OmniVoiceSynthesize",
             display_name="OmniVoice Synthesize",
             category=CATEGORY,
-            description="Speaks a text: in a cloned voice, in a described one, or in one of the model's own choice.",
+            description="Speaks a text: in a cloned voice, in a described one, or in one of the model's own choice. "
+            "A list of texts or voices gives a list of recordings.",
             search_aliases=["tts", "text to speech", "speak", "speech", "omnivoice"],
+            is_input_list=True,
             inputs=[
                 Model.Input("model", tooltip="From Load OmniVoice."),
                 *_widgets(),
-                Voice.Input("voice", optional=True, tooltip="A recorded voice to clone, from Reference Audio."),
+                Voice.Input(
+                    "voice",
+                    optional=True,
+                    tooltip="A recorded voice to clone, from Reference Audio, Load Voice or another Synthesize.",
+                ),
                 Design.Input(
                     "design",
                     optional=True,
                     tooltip="A described voice, from Voice Design Attributes. With a voice too, the recording leads.",
                 ),
+                *_later_widgets(),
+                *_expert_widgets(),
             ],
-            outputs=[io.Audio.Output(display_name="audio", tooltip="The speech, mono, 24 kHz.")],
+            outputs=[
+                io.Audio.Output(display_name="audio", tooltip="The speech, mono, 24 kHz.", is_output_list=True),
+                Voice.Output(
+                    display_name="voice",
+                    tooltip="The voice it spoke with. Connect it to another Synthesize, or save it, to keep a voice "
+                    "that was described or chosen by the model.",
+                    is_output_list=True,
+                ),
+                io.Float.Output(display_name="seconds", tooltip="Length of the speech.", is_output_list=True),
+                io.String.Output(
+                    display_name="report", tooltip="Seed, frames, chunks, settings and warnings.", is_output_list=True
+                ),
+            ],
             hidden=[io.Hidden.unique_id],
         )
 
     @classmethod
+    def validate_inputs(cls, text: object = None, duration: object = None, exact_length: object = None) -> bool | str:
+        return speech.refusal(text, duration, exact_length)
+
+    @classmethod
     @host.guarded
-    def execute(cls, model: object, voice: object = None, design: object = None, **widgets: object) -> io.NodeOutput:
-        loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
-        request = speech_request(voice, design, **widgets)
-        speech = host.speak(loaded, request)
-        host.tell(speech.warnings, cls.hidden.unique_id)
-        return io.NodeOutput(host.audio_from(speech.waveform))
+    def execute(cls, model: list[object], **inputs: list[object]) -> io.NodeOutput:
+        loaded = [host.checked(host.LoadedModel, one, "model", "Load OmniVoice") for one in model]
+        requests = speech.requests_from(inputs)
+        spoken = host.speak(host.only(loaded, "model"), requests)
+        warnings = [*speech.steps_warnings(inputs, requests), *(w for one in spoken for w in one.warnings)]
+        host.tell(tuple(dict.fromkeys(warnings)), cls.hidden.unique_id)
+        return io.NodeOutput(
+            [host.audio_from(one.waveform) for one in spoken],
+            [one.voice for one in spoken],
+            [one.seconds for one in spoken],
+            [speech.report(request, one) for request, one in zip(requests, spoken)],
+        )
 
 
 def _widgets() -> list[io.Input]:
-    """In the order that saved workflows rely on: new ones go to the end."""
+    """The first ones. Saved values are positional, so new ones go to the end of `_expert_widgets`."""
     return [
         io.String.Input(
             "text",
@@ -60,8 +87,13 @@ def _widgets() -> list[io.Input]:
             dynamic_prompts=False,
             tooltip="What to say, in any of the languages. [laughter], [sigh] and the other tags are spoken as sounds.",
         ),
-        whole("seed", 0, "Same seed, same speech.", control_after_generate=True),
-        whole("steps", 32, "Decoding steps: 16 is quick, 32 is good."),
+        whole(
+            "seed",
+            0,
+            "Same seed and settings: same speech. Another seed: another reading.",
+            control_after_generate=True,
+        ),
+        whole("steps", STEPS, "Decoding steps: 16 is quick, 32 is good. Counts only if preset is custom."),
         real("guidance", 2.0, 0.1, "How strongly the text and the voice are followed; 0 is quicker and looser."),
         real("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast."),
         real("duration", 0.0, 0.1, "Length in seconds; 0 lets the text decide. Overrides speed."),
@@ -74,30 +106,76 @@ def _widgets() -> list[io.Input]:
     ]
 
 
-def speech_request(
-    voice: object, design: object, *, text: object, seed: object = 0, steps: object = 32, guidance: object = 2.0,
-    speed: object = 1.0, duration: object = 0.0, language: object = AUTO,
-) -> GenerationRequest:  # fmt: skip
-    """The engine's request, with every value checked here once more: linked ones skip ComfyUI's own checks.
+def _later_widgets() -> list[io.Input]:
+    """Optional, since prompts saved before them lack them."""
+    return [
+        io.Combo.Input("preset", options=[CUSTOM, *PRESETS], default=CUSTOM, tooltip=_preset_tooltip(), optional=True),
+        _switch("exact_length", False, "Make the speech exactly as long as duration says, to the sample.", False),
+        _switch("split_lines", False, "Speak every line as a recording of its own: the outputs become lists.", False),
+    ]
 
-    Raises InputError that names the input.
-    """
-    if not isinstance(language, str):
-        raise InputError(f"language must be a name from the list, got {shown(language)}")
-    if not isinstance(text, str):
-        raise InputError(f"text must be a string, got {shown(text)}")
-    if voice is not None:
-        voice = host.checked(VoicePrompt, voice, "voice", "Reference Audio")
-    if design is not None:
-        design = host.checked(VoiceDesign, design, "design", "Voice Design Attributes")
-    return GenerationRequest(
-        text=text,
-        voice=voice,
-        design=design,
-        language=None if language == AUTO else language,
-        seed=check_whole("seed", seed),
-        speed=check_number("speed", speed),
-        # 0 stands for "not given"; anything else must be a duration, so -1 and NaN are refused.
-        duration=None if type(duration) in (int, float) and duration == 0 else check_number("duration", duration),
-        sampling=Sampling(steps=check_whole("steps", steps), guidance=check_number("guidance", guidance)),
+
+def _expert_widgets() -> list[io.Input]:
+    more = {"advanced": True, "optional": True}
+    ours, upstream = speech.CHUNKING
+    return [
+        _switch("denoise", True, "Ask for clean speech where the reference is noisy.", True),
+        _switch("post_process", True, "Shorten long silences at the ends and inside.", True),
+        real("pad_seconds", 0.1, 0.05, "Silence added at each end.", **more),
+        real("fade_seconds", 0.1, 0.05, "Fade in and out at each end.", **more),
+        real("chunk_seconds", 15.0, 0.5, "Long texts are spoken in pieces of about this length.", **more),
+        real("chunk_threshold_seconds", 30.0, 0.5, "Texts up to this length are spoken in one piece.", **more),
+        io.Combo.Input(
+            "chunking",
+            options=[*speech.CHUNKING],
+            default=ours,
+            tooltip=f"Where long texts are cut: {ours} cuts between sentences and clauses, {upstream} as the original "
+            "package does.",
+            **more,
+        ),
+        real(
+            "t_shift",
+            0.1,
+            0.01,
+            "Small values decide most of the speech in the last steps; 1: as much in each step.",
+            **more,
+        ),
+        real("layer_penalty", 5.0, 0.5, "How strongly the coarse part of the sound is decided first.", **more),
+        real(
+            "position_temperature", 5.0, 0.5, "Randomness of the order in which the sound is decided; 0: none.", **more
+        ),
+        real("class_temperature", 0.0, 0.1, "Randomness of the sound itself; 0: always the likeliest sound.", **more),
+        whole(
+            "unconditional_every",
+            1,
+            "EXPERIMENTAL, changes the speech. Do the second half of the work of guidance only at every Nth step; "
+            "1 = at each step: exact. Without effect at guidance 0. 2 is 1.16 times as fast (32 steps, CPU); a small "
+            "test model then got 81 % of the words right, exact 85 %.",
+            prefix=EXPERIMENTAL,
+            **more,
+        ),
+        real(
+            "prefix_refresh",
+            0.0,
+            0.05,
+            "EXPERIMENTAL, changes the speech. Reuse what the model worked out for text and reference until this share "
+            "of the speech has been decided since; 0 = never reuse: exact. 0.1 is 1.5 and 0.25 is 1.65 times as fast "
+            "(32 steps, CPU, 5 s reference); a small test model then got 81 and 85 % of the words right, exact 85 %.",
+            prefix=EXPERIMENTAL,
+            **more,
+        ),
+    ]
+
+
+def _switch(name: str, default: bool, tooltip: str, advanced: bool) -> io.Input:
+    return io.Boolean.Input(name, default=default, tooltip=tooltip, optional=True, advanced=advanced)
+
+
+def _preset_tooltip() -> str:
+    steps = ", ".join(f"{name} = {preset.steps}" for name, preset in PRESETS.items())
+    measured = "; ".join(compared(name) for name, preset in PRESETS.items() if preset.steps != STEPS)
+    return (
+        f"More steps speak better and take longer: {steps} steps, whatever the steps widget says; {CUSTOM} = the steps "
+        f"widget counts. Measured by the model's authors (arXiv 2604.00688, table 9, three test sets), against "
+        f"{STEPS} steps: {measured}. UTMOS is a score for natural speech, 1 to 5."
     )

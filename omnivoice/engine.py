@@ -15,19 +15,21 @@ import torch
 from torch import Tensor
 
 from .audio.finish import finish_speech
-from .audio.reference import prepare_reference
+from .audio.loudness import SPEECH_RMS, UNVOICED_PEAK
+from .audio.reference import LONG_SECONDS, prepare_reference
 from .codec import CodecDecoder, CodecEncoder
 from .config import CodecConfig
 from .errors import AudioError, InputError, NumericError, TextError
+from .generate.budget import free_memory, rows_per_batch
 from .generate.chunks import SAMPLE_RATE
-from .generate.estimate import estimate_encoding, estimate_generation
+from .generate.estimate import CPU_LIBRARIES, estimate_decoding, estimate_encoding, estimate_run
 from .generate.graphs import StepGraphs
 from .generate.plan import make_plan
 from .generate.run import Runner
 from .generate.sample import Sampler
 from .intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from .intake.text_in import clean_text
-from .ops import PLAIN_OPS, Ops, with_fast_linear
+from .ops import PLAIN_OPS, Ops, cpu_has_fast_bf16, with_fast_linear
 from .text.characters import end_punctuation
 from .text.clean import speakable
 from .text.duration import text_weight
@@ -143,23 +145,57 @@ class Engine:
         *,
         on_step: OnStep | None = None,
         generator: torch.Generator | None = None,
+        free_bytes: int | None = None,
     ) -> list[Speech]:
-        """Run plans made by `plan`; otherwise as `generate`."""
+        """Run plans made by `plan`; otherwise as `generate`.
+
+        free_bytes: memory that is free for it beside the weights, which decides how much runs together and changes no
+        token; None: what CUDA says, and a fixed bound elsewhere.
+        """
         if generator is not None and not (isinstance(generator, torch.Generator) and generator.device.type == "cpu"):
             raise InputError(
                 f"generator must be a torch.Generator on the CPU, got {shown(generator)}; for a seed, use seed"
             )
-        codes = Runner(self.sampler, self.tokenizer).run(plans, generator, on_step)
+        codes = self._runner(free_bytes).run(plans, generator, on_step)
         return [self._finish(plan, chunks) for plan, chunks in zip(plans, codes)]
 
-    def estimate_bytes(self, plans: Sequence[GenerationPlan]) -> int:
-        """Working memory that `generate_plans(plans)` needs beside the weights."""
-        itemsize = self.lm.get_dtype().itemsize
-        return estimate_generation(plans, self.lm.config, self.codec_config, itemsize) if plans else 0
+    def estimate_bytes(self, plans: Sequence[GenerationPlan], *, free_bytes: int | None = None) -> int:
+        """Working memory on the device that `generate_plans(plans, free_bytes=free_bytes)` needs beside the weights."""
+        if not plans:
+            return 0
+        on_cpu = self.sampler.device.type == "cpu"
+        return CPU_LIBRARIES * on_cpu + estimate_run(
+            plans, self._runner(free_bytes).batches(plans), self.lm.config, self.codec_config,
+            self.lm.get_dtype().itemsize, on_cpu=on_cpu,
+        )  # fmt: skip
 
-    def estimate_encode_bytes(self, waveform: Waveform) -> int:
-        """Working memory that `encode_voice(waveform, …)` needs beside the weights."""
-        return estimate_encoding(waveform.seconds, self.codec_config)
+    def estimate_encode_bytes(self, waveform: Waveform, text: str = "") -> int:
+        """Working memory on the device that `encode_voice(waveform, text)` needs beside the weights, at most."""
+        seconds = waveform.seconds if text.strip() else min(waveform.seconds, LONG_SECONDS)  # then it is trimmed
+        on_cpu = self._codec_device.type == "cpu"
+        return CPU_LIBRARIES * on_cpu + estimate_encoding(seconds, self.codec_config, on_cpu=on_cpu)
+
+    @torch.no_grad()
+    def decode_voice(self, voice: VoicePrompt) -> Waveform:
+        """What a voice sounds like: its codes as [1, N] at 24,000 Hz, at the level they were encoded with.
+
+        Raises InputError for a voice that was made for another model.
+        """
+        self._check_voice(voice)
+        return Waveform(self._decode(voice.codes), SAMPLE_RATE)
+
+    def estimate_decode_bytes(self, voice: VoicePrompt) -> int:
+        """Working memory that `decode_voice(voice)` needs beside the weights."""
+        on_cpu = self._codec_device.type == "cpu"
+        return CPU_LIBRARIES * on_cpu + estimate_decoding(voice.frames, self.codec_config, on_cpu=on_cpu)
+
+    def _runner(self, free_bytes: int | None) -> Runner:
+        device = self.sampler.device
+        rows = rows_per_batch(
+            free_memory(device) if free_bytes is None else free_bytes, self.lm.config, self.lm.get_dtype().itemsize,
+            on_cpu=device.type == "cpu",
+        )  # fmt: skip
+        return Runner(self.sampler, self.tokenizer, rows)
 
     def _check_voice(self, voice: VoicePrompt | None) -> None:
         if voice is None:
@@ -177,26 +213,38 @@ class Engine:
             )
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
-        request = plan.request
+        request, decoded = plan.request, [self._decode(chunk) for chunk in codes]
         samples = finish_speech(
-            [self._decode(chunk) for chunk in codes], sample_rate=SAMPLE_RATE,
+            decoded, sample_rate=SAMPLE_RATE,
             reference_rms=None if request.voice is None else request.voice.rms, post_process=request.post_process,
             pad_seconds=request.pad_seconds, fade_seconds=request.fade_seconds, target_samples=plan.target_samples,
             pauses=[*(chunk.pause_samples for chunk in plan.chunks), plan.tail_samples],
         )  # fmt: skip
         waveform = Waveform(samples, SAMPLE_RATE)
         texts = tuple(chunk.text for chunk in plan.chunks)
-        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, plan.warnings)
+        voice = request.voice or _voice_of(plan, codes[0], peak=float(decoded[0].abs().max()))
+        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, plan.warnings)
 
     def _decode(self, codes: Tensor) -> Tensor:
         """Codes [K, T] -> samples [1, N] on the CPU, finite."""
-        samples = self.decoder.decode(codes.to(self._codec_device)).cpu()
+        samples = self.decoder.decode(codes.to(self._codec_device), windows=self.sampler.speedups.windows).cpu()
         if not bool(torch.isfinite(samples).all()):
             raise NumericError(
                 f"the codec produced NaN or Inf in {torch.float32} on {self._codec_device.type}: check the model's "
                 "audio_tokenizer files, and try the CPU"
             )
         return samples
+
+
+def _voice_of(plan: GenerationPlan, codes: Tensor, *, peak: float) -> VoicePrompt:
+    """The first chunk as a voice, so that a described or automatic one can be kept; peak: of its decoded samples.
+
+    Its level makes later speech as loud as this one, whose peak was brought to 0.5. Beyond a voice's length limit the
+    end is cut, and the text left out, since it would say more than the sound.
+    """
+    text = plan.chunks[0].text if codes.shape[1] <= MAX_VOICE_FRAMES else ""
+    rms = SPEECH_RMS * UNVOICED_PEAK / max(peak, UNVOICED_PEAK)
+    return VoicePrompt(codes[:, :MAX_VOICE_FRAMES].clone(), text, rms, language=plan.language or "")
 
 
 def _transcript(text: str) -> str:
@@ -223,6 +271,13 @@ def _rate_warnings(text: str, seconds: float) -> list[str]:
         f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
         "write exactly what the recording says"
     ]
+
+
+def fastest_dtype(device: torch.device) -> torch.dtype:
+    """As `best_dtype`, but bfloat16 on a CPU that multiplies it faster than float32."""
+    if device.type == "cpu" and cpu_has_fast_bf16(torch.get_num_threads()):
+        return torch.bfloat16
+    return best_dtype(device)
 
 
 def best_dtype(device: torch.device) -> torch.dtype:

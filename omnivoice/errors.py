@@ -32,5 +32,9 @@ class CheckpointError(FileError):
     """A model folder or weight file does not hold an OmniVoice model that this engine can run."""
 
 
+class LoraError(FileError):
+    """A LoRA cannot be applied to this model: damaged, of another model, or of a kind that is not supported."""
+
+
 class NumericError(OmniVoiceError):
     """The model produced NaN or Inf: the weights or the precision are at fault, not the request."""

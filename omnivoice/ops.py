@@ -51,6 +51,7 @@ LinearFunction = Callable[[Tensor, Tensor, "Tensor | None"], Tensor]
 PROBE_ROWS, PROBE_IN, PROBE_OUT = 128, 1024, 1024  # the model's own order of size
 PROBE_RUNS = 5
 WORTH_IT = 1.05  # a gain below that may be noise
+WORTH_ROUNDING = 1.3  # bfloat16 changes the speech a little, so it must bring more
 TOLERANCE = 1e-4  # of products of this size; a broken kernel is off by far more
 
 
@@ -71,8 +72,7 @@ def cpu_backend(threads: int) -> LinearFunction:
     """The backend for this many threads; the probe draws no random numbers and leaves nothing behind."""
     if not torch.backends.mkldnn.is_available():
         return F.linear
-    x = torch.linspace(-1, 1, PROBE_ROWS * PROBE_IN).view(PROBE_ROWS, PROBE_IN)
-    weight = torch.linspace(1, -1, PROBE_OUT * PROBE_IN).view(PROBE_OUT, PROBE_IN) / PROBE_IN**0.5
+    x, weight = _probe_operands()
     try:
         difference = (onednn_linear(x, weight) - F.linear(x, weight)).abs().max()
     except (AttributeError, RuntimeError, NotImplementedError):  # another torch, or built without it
@@ -81,6 +81,20 @@ def cpu_backend(threads: int) -> LinearFunction:
         return F.linear
     ours, theirs = (_fastest(call, x, weight) for call in (onednn_linear, F.linear))
     return onednn_linear if ours * WORTH_IT < theirs else F.linear
+
+
+@lru_cache(maxsize=8)
+def cpu_has_fast_bf16(threads: int) -> bool:
+    """Whether this many threads multiply bfloat16 clearly faster than float32: processors with avx512_bf16, AMX or
+    Arm's BF16 do, all others are slower."""
+    x, weight = _probe_operands()
+    exact = _fastest(cpu_backend(threads), x, weight)
+    return _fastest(F.linear, x.to(torch.bfloat16), weight.to(torch.bfloat16)) * WORTH_ROUNDING < exact
+
+
+def _probe_operands() -> tuple[Tensor, Tensor]:
+    x = torch.linspace(-1, 1, PROBE_ROWS * PROBE_IN).view(PROBE_ROWS, PROBE_IN)
+    return x, torch.linspace(1, -1, PROBE_OUT * PROBE_IN).view(PROBE_OUT, PROBE_IN) / PROBE_IN**0.5
 
 
 def _fastest(call: LinearFunction, x: Tensor, weight: Tensor) -> float:

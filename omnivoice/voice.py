@@ -27,7 +27,7 @@ class VoicePrompt:
     codes: [K, T] integers, the codec's codes of the prepared recording, 25 frames a second, on the CPU.
     text: what the recording says, as the model will read it.
     rms: root mean square of the recording before it was raised to speech level, 0–1; sets the output's level.
-    name, language: free labels for a voice library; not used for speaking.
+    name, language, consent (who allowed the use of this voice): free labels for a voice library; not used for speaking.
     Raises InputError if the codes are not integers of shape [K, T], or rms is not a finite number >= 0.
     """
 
@@ -37,6 +37,7 @@ class VoicePrompt:
     name: str = ""
     language: str = ""
     warnings: tuple[str, ...] = field(default=())
+    consent: str = ""
 
     def __post_init__(self) -> None:
         codes = self.codes

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,81 @@ def copy_pack() -> Callable[[Path], Path]:
         return destination
 
     return copy
+
+
+class HubHandler(BaseHTTPRequestHandler):
+    """Files of one repository and commit, with ranges; each entry of the server's `faults` spoils one request."""
+
+    server: Hub
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        hub, asked = self.server, self.headers.get("Range")
+        hub.seen.append((self.path, asked, self.headers.get("Authorization")))
+        kind, value = hub.faults.pop(0) if hub.faults else ("", None)
+        data = hub.files.get(self.path.removeprefix(hub.prefix))
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked and kind != "whole" else 0
+        if kind == "status" or data is None:
+            self.send_error(value or 404)
+        elif kind == "redirect":
+            self.send_response(302)
+            self.send_header("Location", value)
+            self.end_headers()
+        elif start >= len(data):
+            self.send_error(416)
+        else:
+            self.send_file(data, start, kind, value)
+
+    def send_file(self, data: bytes, start: int, kind: str, value: object) -> None:
+        self.send_response(206 if start or kind == "range" else 200)
+        if start or kind == "range":
+            given = value if kind == "range" else f"bytes {start}-{len(data) - 1}/{len(data)}"
+            self.send_header("Content-Range", given)
+        if kind != "no length":
+            self.send_header("Content-Length", str(value if kind == "length" else len(data) - start))
+        self.end_headers()
+        self.wfile.write(data[start : start + value] if kind == "cut" else data[start:])
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub of our own on the loopback address."""
+
+    daemon_threads = True
+
+    def __init__(self, prefix: str):
+        super().__init__(("127.0.0.1", 0), HubHandler)
+        self.prefix, self.files = prefix, dict[str, bytes]()
+        self.faults: list[tuple[str, object]] = []
+        self.seen: list[tuple[str, str | None, str | None]] = []  # path, Range, Authorization
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A running hub, which HF_ENDPOINT names. Nothing else of the environment reaches a download."""
+    for name in ("HF_HUB_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server = Hub(f"/k2-fsa/OmniVoice/resolve/{'c' * 40}/")
+    monkeypatch.setenv("HF_ENDPOINT", server.address)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def published(hub: Hub) -> dict[str, dict]:
+    """A manifest of small files that the hub has, in the form of weights/manifest.json."""
+    hub.files.update({"config.json": b'{"a": 1}', "audio_tokenizer/model.safetensors": bytes(range(256)) * 12_000})
+    licences = {"code": "Apache-2.0", "weights": "CC-BY-NC", "audio_tokenizer": "Boson"}
+    files = [
+        {"path": path, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        for path, data in hub.files.items()
+    ]
+    entry = {"repository": "k2-fsa/OmniVoice", "revision": "c" * 40, "license": licences, "files": files}
+    return {"models": {"OmniVoice": entry}}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

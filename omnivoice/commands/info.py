@@ -45,7 +45,7 @@ def run_info(options: argparse.Namespace) -> None:
     print(f"devices: {precision}")
     files = locate_checkpoint(find_model(options.model), options.codec)
     lm, codec = files.lm_config, files.codec_config
-    size = sum(path.stat().st_size for path in (*files.lm_weights, *files.codec_weights)) / 1e9
-    print(f"model: {files.folder} ({size:.2f} GB in {len(files.lm_weights) + len(files.codec_weights)} files)")
+    weights = {*files.lm_weights, *files.codec_weights}
+    print(f"model: {files.folder} ({sum(p.stat().st_size for p in weights) / 1e9:.2f} GB in {len(weights)} files)")
     print(f"language model: {lm.layers} layers, width {lm.hidden_size}, {lm.vocab_size} text tokens")
     print(f"codec: {codec.sample_rate} Hz, {codec.codebooks} codebooks, {codec.frame_rate} frames a second")

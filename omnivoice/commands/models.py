@@ -14,28 +14,32 @@ from pathlib import Path
 
 import torch
 
-from ..engine import Engine
+from ..engine import Engine, fastest_dtype
 from ..errors import CheckpointError, InputError
 from ..weights.files import is_checkpoint
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+FASTEST = "fastest"
 ENVIRONMENT = "OMNIVOICE_MODEL"
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """--model, --codec, --device and --dtype."""
     parser.add_argument(
-        "--model", metavar="FOLDER", help=f"model folder; default: {ENVIRONMENT}, or models/omnivoice/*"
+        "--model", metavar="FOLDER", help=f"model folder or single file; default: {ENVIRONMENT}, or models/omnivoice/*"
     )
     parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
-    parser.add_argument("--dtype", choices=DTYPES, help="precision; default: the device's best")
+    parser.add_argument(
+        "--dtype", choices=(*DTYPES, FASTEST), help="precision; default: the device's best. fastest: bfloat16 on CPUs "
+        "that are quicker in it",
+    )  # fmt: skip
 
 
 def load_engine(options: argparse.Namespace) -> Engine:
     """The engine that the options name."""
     device = usable_device(options.device)
-    dtype = DTYPES[options.dtype] if options.dtype else None
+    dtype = fastest_dtype(device) if options.dtype == FASTEST else DTYPES.get(options.dtype)
     return Engine.load(find_model(options.model), device, dtype, codec_folder=options.codec)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..engine import Engine
 from ..errors import InputError
+from ..generate.presets import PRESETS
 from ..intake.audio_files import check_wav_target, read_audio, write_wav
 from ..intake.limits import shown
 from ..intake.streams import read_text_stream, text_argument
@@ -36,8 +37,20 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--exact-length", action="store_true", help="make the file exactly --duration long")
     parser.add_argument("--no-post-process", action="store_true", help="keep silences as they come")
     defaults = Sampling()
-    parser.add_argument("--steps", type=int, default=defaults.steps, help=f"default {defaults.steps}; 16 is faster")
+    parser.add_argument("--steps", type=int, help=f"default {defaults.steps}; 16 is faster")
+    presets = ", ".join(f"{name} = {preset.steps}" for name, preset in PRESETS.items())
+    parser.add_argument("--preset", choices=[*PRESETS], help=f"steps by name: {presets}")
     parser.add_argument("--guidance", type=float, default=defaults.guidance, help=f"default {defaults.guidance}")
+    inexact = "not exact: changes the speech"
+    parser.add_argument(
+        "--experimental-unconditional-every", type=int, default=defaults.unconditional_every, metavar="N",
+        help=f"the unconditional half of guidance at every Nth step only; {inexact}; default 1, exact",
+    )  # fmt: skip
+    parser.add_argument(
+        "--experimental-prefix-refresh", type=float, default=defaults.prefix_refresh, metavar="SHARE",
+        help=f"keep what the model made of prompt and reference until SHARE (0-1) of the tokens is revealed since; "
+        f"{inexact}; default 0, exact",
+    )  # fmt: skip
     add_model_options(parser)
     parser.set_defaults(run=run)
 
@@ -52,6 +65,8 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("--transcript goes with --voice: it is what that recording says")
     if options.design and options.describe:
         raise InputError("--design and --describe say the same thing: leave one out")
+    if options.preset and options.steps is not None:
+        raise InputError("--preset and --steps say the same thing: leave one out")
     described, ignored = design_from_free_text(options.describe or "")
     text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)
@@ -59,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     request = GenerationRequest(
         text=text, voice=voice, design=options.design or described, language=options.language, seed=options.seed,
         speed=options.speed, duration=options.duration, exact_length=options.exact_length,
-        post_process=not options.no_post_process, sampling=Sampling(steps=options.steps, guidance=options.guidance),
+        post_process=not options.no_post_process, sampling=sampling_from(options),
     )  # fmt: skip
     start = time.perf_counter()
     speech = engine.generate([request], on_step=show_progress)[0]
@@ -68,6 +83,17 @@ def run(options: argparse.Namespace) -> None:
     for warning in (*ignored, *(voice.warnings if voice else ()), *speech.warnings):
         print(f"warning: {warning}", file=sys.stderr)
     print(f"{output}: {speech.seconds:.2f} s of speech in {took:.1f} s, seed {speech.seed}")
+
+
+def sampling_from(options: argparse.Namespace) -> Sampling:
+    """What the options say; the engine checks the ranges."""
+    steps = PRESETS[options.preset].steps if options.preset else options.steps
+    return Sampling(
+        steps=Sampling().steps if steps is None else steps,
+        guidance=options.guidance,
+        unconditional_every=options.experimental_unconditional_every,
+        prefix_refresh=options.experimental_prefix_refresh,
+    )
 
 
 def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:

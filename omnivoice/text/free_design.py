@@ -22,15 +22,16 @@ _FILLERS = frozenset(
 _MAX_NAMED = 8
 
 
-def design_from_free_text(text: str) -> tuple[VoiceDesign | None, tuple[str, ...]]:
+def design_from_free_text(text: str, given: VoiceDesign | None = None) -> tuple[VoiceDesign | None, tuple[str, ...]]:
     """The design that `text` describes (None if no word of it is known), and warnings that name what was ignored.
 
-    The first word of a category counts; a dialect gives way to an accent that came first, and the other way round.
+    given: attributes that are settled already, and lead. The first word of a category counts; a dialect gives way to
+    an accent that came first, and the other way round.
     Raises InputError only for what is no string of at most 500 characters.
     """
     if not isinstance(text, str) or len(text) > MAX_CHARS:
         raise InputError(f"voice description must be a string of at most {MAX_CHARS} characters, got {shown(text)}")
-    attributes: list[str] = []
+    attributes = list(given.attributes) if given else []
     unused: list[str] = []
     rest = text.lower()
     for match in _pattern().finditer(rest):

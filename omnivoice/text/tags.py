@@ -24,6 +24,7 @@ NONVERBAL_TAGS: tuple[str, ...] = (
 BRACKETED = re.compile(r"\[([^\[\]\n]{1,200})\]")
 """A bracket that may be a tag or phonemes, and is never cut; longer ones are prose in brackets."""
 
+_SPELLED = re.compile(r"\[([^\[\]]{1,200})\]")  # a tag broken over two lines is one once they are joined
 _MAX_TAG_CHARS = 40
 _MAX_NAMED = 5
 
@@ -56,7 +57,7 @@ def canonical_tags(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
         name = by_key.get(key) or by_key.get(aliases.get(key, ""))
         return match[0] if name is None or match[1] in tags else f"[{name}]"
 
-    return BRACKETED.sub(replace, text)
+    return _SPELLED.sub(replace, text)
 
 
 def tag_warnings(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> tuple[str, ...]:

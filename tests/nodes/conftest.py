@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -24,8 +24,12 @@ INPUT_KEYS = {
     "FLOAT": WIDGET | {"min", "max", "step", "round", "display_mode"},
     "STRING": WIDGET | {"multiline", "placeholder", "dynamic_prompts"},
     "COMBO": WIDGET | {"options", "control_after_generate", "upload", "image_folder", "remote"},
+    "BOOLEAN": WIDGET | {"label_on", "label_off"},
 }
-SCHEMA_KEYS = {"node_id", "display_name", "category", "inputs", "outputs", "hidden", "description", "search_aliases"}
+SCHEMA_KEYS = {
+    "node_id", "display_name", "category", "inputs", "outputs", "hidden", "description", "search_aliases",
+    "is_output_node", "is_input_list",
+}  # fmt: skip
 
 
 class Kind:
@@ -57,8 +61,16 @@ class Host:
         self.folder_paths = module(
             "folder_paths", models_dir="", folder_names_and_paths=self.table,
             supported_pt_extensions={".safetensors"}, get_folder_paths=lambda key: self.table[key][0][:],
+            get_filename_list=lambda key: [*self._files(key)],
+            get_full_path=lambda key, name: str(self._files(key)[name]),
         )  # fmt: skip
+        self.args = SimpleNamespace()
         self.modules = self._modules()
+
+    def _files(self, key: str) -> dict[str, Path]:
+        """Every file of a key's folders, as ComfyUI's get_filename_list names them."""
+        roots = [Path(path) for path in self.table.get(key, ([], set()))[0]]
+        return {str(f.relative_to(root)): f for root in roots for f in sorted(root.rglob("*")) if f.is_file()}
 
     def reset(self, models: Path) -> None:
         self.folder = models / "omnivoice"
@@ -66,6 +78,8 @@ class Host:
         self.table.clear()
         self.interrupt_after: int | None = None  # progress reports, then the user presses Cancel
         self.loads: list[tuple[list[object], float]] = []
+        self.full_loads = 0
+        self.free_memory = 10**9
         self.progress: list[tuple[int, int]] = []
         self.texts: list[tuple[str, str]] = []
 
@@ -74,6 +88,10 @@ class Host:
             if self.interrupt_after is not None and len(self.progress) >= self.interrupt_after:
                 raise mm.InterruptProcessingException
 
+        def load_models_gpu(models: list, memory_required: float, force_full_load: bool = False) -> None:
+            self.loads.append((models, memory_required))
+            self.full_loads += force_full_load
+
         class Bar:
             def __init__(bar, total: int):
                 bar.total = total
@@ -81,9 +99,38 @@ class Host:
             def update_absolute(bar, value: int, total: int) -> None:
                 self.progress.append((value, total))
 
+            def update(bar, steps: int) -> None:
+                bar.done = getattr(bar, "done", 0) + steps
+                self.progress.append((bar.done, bar.total))
+
         class Patcher:
             def __init__(patcher, model: torch.nn.Module, load_device: torch.device, offload_device: torch.device):
                 patcher.model, patcher.load_device, patcher.offload_device = model, load_device, offload_device
+                patcher.callbacks: list[tuple[str, Callable[..., None]]] = []
+                patcher.patches: list[tuple[object, object, float]] = []
+
+            def clone(patcher) -> Patcher:
+                other = Patcher(patcher.model, patcher.load_device, patcher.offload_device)
+                other.callbacks, other.patches = patcher.callbacks[:], patcher.patches[:]
+                return other
+
+            def add_patches(patcher, patches: dict[object, object], strength: float) -> list[object]:
+                known = patcher.model.state_dict()
+                taken = [key for key in patches if (key if isinstance(key, str) else key[0]) in known]
+                patcher.patches += [(key, patches[key], strength) for key in taken]
+                return taken
+
+            def get_key_patches(patcher) -> dict[str, list[tuple[torch.Tensor, None]]]:
+                return {key: [(weight, None)] for key, weight in patcher.model.state_dict().items()}
+
+            def model_size(patcher) -> int:
+                return 1000
+
+            def loaded_size(patcher) -> int:
+                return 300
+
+            def add_callback(patcher, event: str, callback: Callable[..., None]) -> None:
+                patcher.callbacks.append((event, callback))
 
         cpu = torch.device("cpu")
         mm = module(
@@ -93,12 +140,18 @@ class Host:
             get_torch_device=lambda: cpu, unet_offload_device=lambda: cpu, intermediate_device=lambda: cpu,
             is_device_cpu=lambda d: d.type == "cpu", is_device_mps=lambda d: d.type == "mps",
             unet_dtype=lambda device, supported_dtypes: supported_dtypes[0], archive_model_dtypes=lambda model: None,
-            load_models_gpu=lambda models, memory_required: self.loads.append((models, memory_required)),
+            load_models_gpu=load_models_gpu, get_free_memory=lambda device: self.free_memory,
+            minimum_inference_memory=lambda: 500.0, extra_reserved_memory=lambda: 100,
         )  # fmt: skip
+        blocker = type("ExecutionBlocker", (), {"__init__": lambda block, message: setattr(block, "message", message)})
+        graph_utils = module("comfy_execution.graph_utils", ExecutionBlocker=blocker)
         patcher = module("comfy.model_patcher", CoreModelPatcher=Patcher, ModelPatcher=Patcher)
         ops = module("comfy.ops", manual_cast=torch.nn)
         utils = module("comfy.utils", ProgressBar=Bar)
+        extension = module("comfy.patcher_extension", CallbacksMP=SimpleNamespace(ON_DETACH="on_detach"))
         kinds = {k: Kind(k.upper()) for k in ("Int", "Float", "String", "Combo", "Audio", "Boolean")}
+        kinds["LoraModel"] = Kind("LORA_MODEL")
+        adapters = module("comfy.weight_adapter", LoRAAdapter=lambda keys, weights: ("lora", weights))
         node = type("ComfyNode", (), {"hidden": SimpleNamespace(unique_id="7")})
         io = module(
             "io", **kinds, Custom=Kind, Schema=schema, ComfyNode=node, Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
@@ -107,11 +160,16 @@ class Host:
         latest = module("comfy_api.latest", io=io, ComfyExtension=type("ComfyExtension", (), {}))
         instance = SimpleNamespace(send_progress_text=lambda text, node_id: self.texts.append((text, node_id)))
         return {
-            "comfy": module("comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils),
+            "comfy": module(
+                "comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils, patcher_extension=extension
+            ),
+            "comfy.patcher_extension": extension, "comfy.cli_args": module("comfy.cli_args", args=self.args),
+            "comfy.weight_adapter": adapters,
             "comfy.model_management": mm, "comfy.model_patcher": patcher, "comfy.ops": ops, "comfy.utils": utils,
             "comfy_api": module("comfy_api", latest=latest), "comfy_api.latest": latest,
             "server": module("server", PromptServer=SimpleNamespace(instance=instance)),
-            "folder_paths": self.folder_paths,
+            "folder_paths": self.folder_paths, "comfy_execution.graph_utils": graph_utils,
+            "comfy_execution": module("comfy_execution", graph_utils=graph_utils),
         }  # fmt: skip
 
 
@@ -140,7 +198,10 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         package = importlib.util.module_from_spec(spec)
         patch.setitem(sys.modules, name, package)
         spec.loader.exec_module(package)
-        parts = ("host", "extension", "load", "reference", "design", "synthesize")
+        parts = (
+            "host", "extension", "load", "reference", "design", "synthesize", "host_voices", "host_download",
+            "host_transcribe", "host_lora", "speech",
+        )  # fmt: skip
         nodes = {part: importlib.import_module(f"{name}.nodes.{part}") for part in parts}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
     for key in [k for k in sys.modules if k.startswith(name)]:

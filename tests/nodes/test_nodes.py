@@ -1,16 +1,22 @@
-"""The four nodes against a stand-in for ComfyUI, with the real engine and the tiny model."""
+"""The nodes against a stand-in for ComfyUI, with the real engine and the tiny model."""
 
 from __future__ import annotations
 
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-IDS = ["LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize"]
+IDS = [
+    "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
+    "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
+]  # fmt: skip
+EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_refresh"]
+WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 LITERALS = [
     {"kind": "clone", "path": "/etc/passwd"}, {"__value__": 1}, "text", "", 0, 1.5, True, [], [[0.0]], ["1", 0], {},
     object(),
@@ -34,7 +40,13 @@ def model(loaded: object, host) -> object:
 
 
 def run(node: type, **inputs: object) -> object:
-    (value,) = node.execute(**inputs).values
+    """The first output of one run; as ComfyUI does, a node that takes lists is given each value as a list of one."""
+    schema = node.define_schema()
+    if getattr(schema, "is_input_list", False):
+        inputs = {name: [value] for name, value in inputs.items()}
+    value = node.execute(**inputs).values[0]
+    if getattr(schema.outputs[0], "is_output_list", False):
+        (value,) = value
     return value
 
 
@@ -47,20 +59,46 @@ def test_ids_and_descriptions(nodes: dict[str, type]) -> None:
         assert len({item.id for item in schema.inputs}) == len(schema.inputs)
 
 
+REQUIRED = ["text", "seed", "steps", "guidance", "speed", "duration", "language"]
+LATER = ["preset", "exact_length", "split_lines"]
+EXPERT = [
+    "denoise", "post_process", "pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "chunking",
+    "t_shift", "layer_penalty", "position_temperature", "class_temperature", *EXPERIMENTAL,
+]  # fmt: skip
+
+
 def test_ranges_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
     numbers = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in ("INT", "FLOAT")]
-    assert [i.id for i in numbers] == ["seed", "steps", "guidance", "speed", "duration"]
+    names = [i.id.removeprefix("experimental_") for i in numbers]
     limits = pack.synthesize.real.__globals__["LIMITS"]
-    assert [(i.min, i.max) for i in numbers] == [(limits[i.id].low, limits[i.id].high) for i in numbers]
+    assert [(i.min, i.max) for i in numbers] == [(limits[name].low, limits[name].high) for name in names]
     assert all(i.min <= i.default <= i.max for i in numbers)
+
+
+def test_defaults_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
+    """A request made of nothing but defaults is the engine's own, but for the seed."""
+    widgets = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in WIDGETS]
+    (request,) = pack.speech.requests_from({i.id: [i.default] for i in widgets})
+    assert request == pack.engine.GenerationRequest(text="Hello, this is OmniVoice.", seed=0, speed=1.0)
+
+
+def test_widgets_keep_their_order(nodes: dict[str, type]) -> None:
+    """Saved workflows hold values by position, so what is new goes to the end; saved prompts lack it altogether."""
+    widgets = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in WIDGETS]
+    assert [i.id for i in widgets] == [*REQUIRED, *LATER, *EXPERT]
+    assert [i.id for i in widgets if i.optional] == [*LATER, *EXPERT]
+    assert [i.id for i in widgets if getattr(i, "advanced", False)] == EXPERT
 
 
 def test_menus(nodes: dict[str, type]) -> None:
     languages = next(i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "language").options
     assert languages[0] == "auto" and len(languages) == len(set(languages)) == 647 and "Cantonese" in languages
-    design = {i.id: i.options for i in nodes["OmniVoiceVoiceDesignAttributes"].define_schema().inputs}
-    assert [len(options) for options in design.values()] == [3, 6, 6, 2, 11, 13]
-    assert all(options[0] == "auto" for options in design.values())
+    inputs = nodes["OmniVoiceVoiceDesignAttributes"].define_schema().inputs
+    design = {i.id: i.options for i in inputs if i.kind == "COMBO"}
+    assert {name: len(options) for name, options in design.items()} == {
+        "gender": 3, "age": 6, "pitch": 6, "style": 2, "accent": 23,
+    }  # fmt: skip
+    assert all(options[0] == "auto" and len(options) == len(set(options)) for options in design.values())
 
 
 def test_every_language_of_the_menu_is_known(nodes: dict[str, type], pack: SimpleNamespace) -> None:
@@ -76,20 +114,30 @@ def test_every_attribute_of_the_menus_is_known(nodes: dict[str, type]) -> None:
     node = nodes["OmniVoiceVoiceDesignAttributes"]
     assert run(node) is None
     for item in node.define_schema().inputs:
-        for word in item.options[1:]:
-            assert run(node, **{item.id: word}).attributes
+        for word in item.options[1:] if item.kind == "COMBO" else ():
+            assert len(run(node, **{item.id: word}).attributes) == 1
 
 
 def test_attributes_become_a_design(nodes: dict[str, type]) -> None:
     design = run(nodes["OmniVoiceVoiceDesignAttributes"], gender="female", age="auto", accent="british accent")
     assert design.attributes == ("female", "british accent")
-    with pytest.raises(ValueError, match="accent"):
-        run(nodes["OmniVoiceVoiceDesignAttributes"], accent="british accent", dialect="sichuan dialect")
+
+
+def test_free_words_complete_the_menus(nodes: dict[str, type], host) -> None:
+    node = nodes["OmniVoiceVoiceDesignAttributes"]
+    assert run(node, description="a deep voice, British lady").attributes == ("low pitch", "british accent", "female")
+    assert host.texts == []
+    design = run(node, gender="male", accent="british accent", description="a lady from Sichuan, sparkling, whispering")
+    assert design.attributes == ("male", "british accent", "whisper")
+    (told,) = (text for text, _ in host.texts)
+    assert "'lady'" in told and "'sichuan'" in told and "'sparkling'" in told
+    with pytest.raises(ValueError, match="description must be a string of at most 500 characters, got 3"):
+        run(node, description=3)
 
 
 @pytest.mark.parametrize("value", ["robot", 1, ["male"], "male, female", "elderly"], ids=repr)
 def test_attribute_outside_the_menu(nodes: dict[str, type], value: object) -> None:
-    with pytest.raises(ValueError, match=r"gender must be (one of male, female|a string), got"):
+    with pytest.raises(ValueError, match=r"gender must be one of auto, male, female, got"):
         run(nodes["OmniVoiceVoiceDesignAttributes"], gender=value)
 
 
@@ -118,18 +166,46 @@ def test_reference_and_design_to_audio(nodes: dict[str, type], model: object, ho
     assert spoken["waveform"].shape[2] > 2_400
 
 
-@pytest.mark.parametrize("dtype", ["auto", "bf16", "fp16", "fp32"])
-def test_every_dtype_of_the_menu(nodes: dict[str, type], host, checkpoint: Path, dtype: str) -> None:
+@pytest.mark.parametrize("dtype", ["auto", "bf16", "fp16", "fp32", "fastest"])
+def test_every_dtype_of_the_menu(nodes, pack: SimpleNamespace, host, checkpoint: Path, dtype: str) -> None:
     shutil.copytree(checkpoint, host.folder / "OmniVoice")
     options = next(i for i in nodes["LoadOmniVoice"].define_schema().inputs if i.id == "dtype").options
-    assert options == ["auto", "bf16", "fp16", "fp32"]
+    assert options == ["auto", "bf16", "fp16", "fp32", "fastest"]
     loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype=dtype)
-    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(dtype, torch.float32)
+    quick = pack.host.fastest_dtype(torch.device("cpu"))  # what this machine's probe has found
+    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16, "fastest": quick}.get(dtype, torch.float32)
     assert {p.dtype for p in loaded.lm.model.parameters()} == {wanted}
     for half in (loaded.decoder, loaded.encoder):
         assert {p.dtype for p in half.model.parameters()} == {torch.float32}
     audio = run(nodes["OmniVoiceSynthesize"], model=loaded, text="Hello.", steps=2)
     assert bool(torch.isfinite(audio["waveform"]).all()) and float(audio["waveform"].std()) > 1e-4
+
+
+@pytest.mark.parametrize("choice, flag, on", [("auto", False, True), ("off", False, False), ("auto", True, False)])
+def test_graphs_follow_the_menu_and_comfyuis_flag(
+    nodes, pack: SimpleNamespace, host, checkpoint: Path, monkeypatch, choice, flag, on
+) -> None:
+    shutil.copytree(checkpoint, host.folder / "OmniVoice")
+    monkeypatch.setattr(host.args, "disable_cuda_graphs", flag, raising=False)
+    loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", graphs=choice)
+    assert loaded.engine.sampler.speedups == replace(pack.host.ALL_SPEEDUPS, graphs=on)
+
+
+def test_graphs_go_when_comfyui_unloads_the_model(model, monkeypatch) -> None:
+    cleared: list[str] = []
+    monkeypatch.setattr(model.engine.sampler.graphs, "clear", cleared.append)
+    ((event, callback),) = model.lm.callbacks
+    assert event == "on_detach"
+    callback(model.lm, False)  # as load_models_gpu does in passing
+    assert cleared == []
+    callback(model.lm, True)
+    assert cleared == ["the model was unloaded"]
+
+
+def test_unknown_graph_mode(nodes, host, checkpoint: Path) -> None:
+    shutil.copytree(checkpoint, host.folder / "OmniVoice")
+    with pytest.raises(ValueError, match="graphs must be one of auto, off, got 'on'"):
+        run(nodes["LoadOmniVoice"], model_name="OmniVoice", graphs="on")
 
 
 def test_missing_transcript_is_said(nodes: dict[str, type], model: object, host) -> None:
@@ -150,6 +226,44 @@ def test_cancel_stops_at_the_next_step(
     assert len(host.progress) == 3
 
 
+def test_preset_sets_the_steps_and_says_what_it_overrides(nodes: dict[str, type], model: object, host) -> None:
+    speak = {"model": model, "text": "Hello.", "seed": 3, "duration": 0.5}
+    for preset, steps, taken in (
+        ("custom", 5, 5), ("quality", 5, 32), ("balanced", 5, 16), ("draft", 5, 8), ("draft", 8, 8), ("draft", 32, 8),
+    ):  # fmt: skip
+        host.progress[:], host.texts[:] = [], []
+        by_name = run(nodes["OmniVoiceSynthesize"], **speak, preset=preset, steps=steps)
+        told = " ".join(text for text, _ in host.texts)
+        assert host.progress[-1] == (taken, taken)
+        assert ("the preset decides the steps; the steps widget (5)" in told) == (steps == 5 != taken)
+        by_number = run(nodes["OmniVoiceSynthesize"], **speak, steps=taken)
+        assert torch.equal(by_name["waveform"], by_number["waveform"])
+    with pytest.raises(ValueError, match="steps must be 1-256, got 0"):
+        run(nodes["OmniVoiceSynthesize"], **speak, preset="draft", steps=0)
+
+
+def test_preset_tells_what_the_paper_measured(nodes: dict[str, type]) -> None:
+    preset = next(i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "preset")
+    assert preset.options == ["custom", "quality", "balanced", "draft"] and preset.default == "custom"
+    for fact in (
+        "quality = 32, balanced = 16, draft = 8 steps", "arXiv 2604.00688",
+        "8 steps: word errors +0.41 to +0.74 points",
+        "16 steps: word errors +0.15 to +0.20 points, speaker similarity -0.001 to -0.006, UTMOS +0.01 to -0.11",
+    ):  # fmt: skip
+        assert fact in preset.tooltip
+
+
+def test_experimental_options_reach_the_engine_and_are_told(nodes: dict[str, type], model: object, host) -> None:
+    speak = {"model": model, "text": "Hello there.", "seed": 3, "steps": 8}
+    plain = run(nodes["OmniVoiceSynthesize"], **speak)
+    assert host.texts == []
+    for name, value in zip(EXPERIMENTAL, (4, 0.9)):
+        host.texts[:] = []
+        other = run(nodes["OmniVoiceSynthesize"], **speak, **{name: value})
+        assert not torch.equal(plain["waveform"], other["waveform"])
+        assert f"experimental: {name.removeprefix('experimental_')} {value};" in host.texts[0][0]
+
+
 BAD = [
     ("seed", -1, "seed must be"), ("seed", 2**64, "seed must be"), ("seed", 1.0, "seed must be"),
     ("steps", 10**9, "steps must be 1-256, got 1000000000"), ("steps", 0, "steps must be"),
@@ -162,6 +276,12 @@ BAD = [
     ("text", {"a": 1}, "text must be a string"), ("text", "", "text"), ("text", "____", "text"),
     ("text", "a" * 200_001, "text must be at most 200000 characters"), ("language", 3, "language must be"),
     ("language", None, "language must be"),
+    ("preset", "best", "preset must be one of custom, quality, balanced, draft, got 'best'"),
+    ("preset", None, "preset must be"), ("preset", ["draft"], "preset must be"),
+    ("experimental_unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
+    ("experimental_unconditional_every", 1.5, "unconditional_every must be"),
+    ("experimental_prefix_refresh", 2, "prefix_refresh must be 0-1, got 2"),
+    ("experimental_prefix_refresh", math.nan, "prefix_refresh must be"),
 ]  # fmt: skip
 
 
@@ -180,7 +300,7 @@ def test_literal_on_a_socket_is_refused(nodes: dict[str, type], model: object, h
     for node, inputs in ((speak, {"text": "Hello."}), (reference, {"audio": None, "transcript": ""})):
         with pytest.raises(ValueError, match="model must come from Load OmniVoice, got"):
             run(node, model=literal, **inputs)
-    with pytest.raises(ValueError, match="voice must come from Reference Audio, got"):
+    with pytest.raises(ValueError, match="voice must come from Reference Audio, Load Voice or another Synthesize, got"):
         run(speak, model=model, text="Hello.", voice=literal)
     with pytest.raises(ValueError, match="design must come from Voice Design Attributes, got"):
         run(speak, model=model, text="Hello.", design=literal)

@@ -18,7 +18,9 @@ from omnivoice import (
     VoicePrompt,
     Waveform,
 )
+from omnivoice.engine import _voice_of
 from omnivoice.intake.audio_files import read_audio
+from omnivoice.intake.limits import MAX_VOICE_FRAMES
 from omnivoice.types import ALL_SPEEDUPS, Speedups
 
 FAST = Sampling(steps=4)
@@ -140,6 +142,28 @@ def test_the_model_stops_when_nothing_is_masked(engine, monkeypatch):
     assert progress[-1] == (32, 32)
     assert speech.codes[0].shape == (8, 1)
     assert int(speech.codes[0].max()) < 1024
+
+
+def test_the_voice_it_spoke_with_is_given_and_speaks_on(engine, voice):
+    cloned, picked, described, long = say(
+        engine, request(voice=voice), request(language="en"), request(design="female"),
+        request(LONG, chunk_seconds=4, chunk_threshold_seconds=5),
+    )  # fmt: skip
+    assert cloned.voice is voice
+    for speech in (picked, described, long):
+        assert torch.equal(speech.voice.codes, speech.codes[0]) and speech.voice.text == speech.chunks[0]
+        assert 0 < speech.voice.rms <= 0.1
+    assert (picked.voice.language, described.voice.language) == ("en", "")
+    onward = say(engine, request("And on.", voice=picked.voice))[0]
+    assert onward.voice is picked.voice
+
+
+def test_a_very_long_chunk_is_a_voice_without_its_text(engine):
+    plan = engine.plan([request("Word.", duration=61.0, sampling=Sampling(steps=1))])[0]
+    assert len(plan.chunks) == 1 and plan.chunks[0].frames > MAX_VOICE_FRAMES
+    codes = torch.randint(0, 1024, (8, plan.chunks[0].frames), generator=torch.Generator().manual_seed(0))
+    kept = _voice_of(plan, codes, peak=1.0)
+    assert kept.text == "" and torch.equal(kept.codes, codes[:, :MAX_VOICE_FRAMES]) and kept.rms == 0.05
 
 
 def test_progress_counts_every_step_of_every_chunk(engine):

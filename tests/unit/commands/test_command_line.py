@@ -123,6 +123,25 @@ def test_import_of_upstreams_prompt(run):
     assert run("voice", "import", "prompt.pt", "--overwrite").returncode == 0
 
 
+def test_presets_are_steps_by_name(run):
+    short = ("speak", "Named steps.", "--seed", 3, "--duration", 1)
+    assert run(*short, "--preset", "draft", "-o", "p1.wav").returncode == 0
+    assert run(*short, "--steps", 8, "-o", "p2.wav").returncode == 0
+    assert (run.folder / "p1.wav").read_bytes() == (run.folder / "p2.wav").read_bytes()
+    refused = run(*short, "--preset", "best")
+    assert refused.returncode == 2
+    assert "'quality', 'balanced', 'draft'" in refused.stderr or "quality, balanced, draft" in refused.stderr
+
+
+def test_experimental_options_are_told(run):
+    options = ("--seed", 3, "--steps", 8, "-o", "x.wav")
+    result = run("speak", "Stale.", *options, "--experimental-unconditional-every", 2,
+                 "--experimental-prefix-refresh", 0.25)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert "warning: experimental: unconditional_every 2, prefix_refresh 0.25;" in result.stderr
+    assert "experimental" not in run("speak", "Exact.", *options).stderr
+
+
 def test_exact_length(run):
     result = run("speak", "Two seconds.", "--duration", 2, "--exact-length", "--steps", 2, "-o", "two.wav")
     assert result.returncode == 0, result.stderr
@@ -132,6 +151,9 @@ def test_exact_length(run):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["speak", "____"], "nothing to speak"),
     (["speak", "Hi", "--guidance", "25"], "guidance must be 0-10, got 25"),
+    (["speak", "Hi", "--preset", "draft", "--steps", "32"], "--preset and --steps say the same thing: leave one out"),
+    (["speak", "Hi", "--experimental-unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
+    (["speak", "Hi", "--experimental-prefix-refresh", "nan"], "prefix_refresh must be 0-1, got nan"),
     (["speak", "Hi", "--design", "male, female"], "male"),
     (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
     (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),

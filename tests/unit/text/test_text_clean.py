@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import TextError
@@ -70,6 +70,7 @@ def test_end_punctuation(samples: dict) -> None:
 
 
 @given(messy)
+@example("a[\nlaugh]")
 @settings(max_examples=300, deadline=None)
 def test_cleaning_is_total_idempotent_and_keeps_what_is_spoken(text: str) -> None:
     try:
