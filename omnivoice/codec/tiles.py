@@ -47,10 +47,11 @@ def in_tiles(run: Layer, x: Tensor, tile: int, *, before: int, after: int, up: i
 
 
 def snake(x: Tensor, alpha: Tensor, *, fast: bool) -> Tensor:
-    """x + sin(alpha * x)^2 / alpha on a CPU; x [1, C, L], alpha [1, C, 1]. fast: with the quicker of two sines, whose
+    """x + sin(alpha * x)^2 / alpha on one thread of a CPU: with more, waiting for each other at every piece costs more
+    than the cache brings. x [1, C, L], alpha [1, C, 1]. fast: with the quicker of two sines, whose
     last bits may differ from torch's."""
     out, inverse = torch.empty(x.shape, dtype=x.dtype, device=x.device), (alpha + 1e-9).reciprocal()
-    sine = fastest_sine(torch.get_num_threads()) if fast and x.dtype == torch.float32 else torch.sin_
+    sine = fastest_sine() if fast and x.dtype == torch.float32 else torch.sin_
     channels = max(1, PIECE // x.shape[-1])
     for part, a, b, into in zip(*(t.split(channels, dim=1) for t in (x, alpha, inverse, out))):
         torch.addcmul(part, sine(torch.mul(part, a)).square_(), b, out=into)
@@ -64,10 +65,10 @@ def numpy_sine(x: Tensor) -> Tensor:
     return x
 
 
-@lru_cache(maxsize=8)
-def fastest_sine(threads: int) -> Callable[[Tensor], Tensor]:
-    """torch's sine or numpy's, which takes half the time where numpy has vector code for the processor but uses one
-    thread only: found out by a probe of a millisecond, once a process and thread count."""
+@lru_cache(maxsize=1)
+def fastest_sine() -> Callable[[Tensor], Tensor]:
+    """torch's sine or numpy's, which takes half the time where numpy has vector code for the processor: found out by a
+    probe of a millisecond, once a process."""
     x = torch.linspace(-PROBE_RANGE, PROBE_RANGE, PROBE_SIZE)
     if not float((numpy_sine(x.clone()) - x.sin()).abs().max()) <= TOLERANCE:
         return torch.sin_

@@ -8,6 +8,8 @@ multiplying by the weight (transformers modeling_qwen3.py:51); in float32 that i
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -47,5 +49,12 @@ def normalize(x: Tensor, eps: float) -> Tensor:
     if x.device.type != "cpu":
         return F.rms_norm(x, (width,), None, eps)
     length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    mean_square = torch.addcmul(torch.full((), eps), length, length, value=1 / width)  # eps + length^2 / width
+    mean_square = torch.addcmul(_constant(eps), length, length, value=1 / width)  # eps + length^2 / width
     return x * mean_square.rsqrt_()
+
+
+@lru_cache(maxsize=8)
+def _constant(value: float) -> Tensor:
+    """A scalar on the CPU; never one that autograd would refuse later."""
+    with torch.inference_mode(False):
+        return torch.full((), value)

@@ -45,12 +45,11 @@ def load_lm(
         )
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, fused=fused)
     found = lm_tensors(config, files)
-    tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,))
+    rows = fused_rows(config) if fused else {}
+    tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), rows=rows)
     _refuse_zero_rows(TEXT_EMBEDDING, tensors, sorted(used_ids), files)
     _refuse_zero_rows("audio_embeddings.weight", tensors, range(config.codebooks * config.audio_vocab_size), files)
     text = TextEmbedding(tensors.pop(TEXT_EMBEDDING))
-    if fused:
-        _fuse(tensors, config)
     return fill(module, tensors), text
 
 
@@ -62,15 +61,6 @@ def lm_tensors(config: LMConfig, files: Sequence[Path]) -> Found:
     found = {name: at for name, at in find_tensors(files, LM).items() if name not in LM_UNUSED}
     check_tensors(found, table, files)
     return found
-
-
-def _fuse(tensors: dict[str, Tensor], config: LMConfig) -> None:
-    """Stack the parts of each fused linear, and let go of them one layer at a time."""
-    parts: dict[str, list[str]] = {}
-    for name, (target, _, _) in fused_rows(config).items():
-        parts.setdefault(target, []).append(name)
-    for target, names in parts.items():
-        tensors[target] = torch.cat([tensors.pop(name) for name in names])
 
 
 def _refuse_zero_rows(name: str, tensors: Mapping[str, Tensor], ids: Sequence[int], files: Sequence[Path]) -> None:

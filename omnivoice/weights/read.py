@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import torch
@@ -74,15 +75,29 @@ def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Seq
 
 
 def read_tensors(
-    found: Found, *, device: torch.device, dtype: torch.dtype, as_stored: Collection[str] = ()
-) -> dict[str, Tensor]:
-    """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype."""
-    tensors = {}
+    found: Found, *, device: torch.device, dtype: torch.dtype, as_stored: Collection[str] = (),
+    rows: Mapping[str, tuple[str, int, int]] = MappingProxyType({}),
+) -> dict[str, Tensor]:  # fmt: skip
+    """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype.
+
+    rows: {name: (of which tensor it becomes rows, the first, how many)}. They are read right into their place: a copy
+    on the way would leave as much memory behind as it took.
+    """
+    tensors: dict[str, Tensor] = {}
+    heights: dict[str, int] = {}
+    for target, first, count in rows.values():
+        heights[target] = max(heights.get(target, 0), first + count)
     for path in dict.fromkeys(place.path for place in found.values()):
         with open_tensors(path) as source:
             for name in (name for name, place in found.items() if place.path == path):
                 raw = read_tensor(source, name, found[name], dtype)
-                tensors[name] = raw if name in as_stored else raw.to(device=device, dtype=dtype)
+                if name in rows:
+                    target, first, count = rows[name]
+                    if target not in tensors:
+                        tensors[target] = torch.empty(heights[target], raw.shape[1], device=device, dtype=dtype)
+                    tensors[target][first : first + count].copy_(raw)
+                else:
+                    tensors[name] = raw if name in as_stored else raw.to(device=device, dtype=dtype)
     return tensors
 
 
