@@ -1,6 +1,7 @@
 """A real ComfyUI, started headless on the CPU with this pack alone, in a base folder of its own.
 
-Found by COMFYUI_PATH, else ~/ComfyUI; run with COMFYUI_PYTHON, else the tree's own venv, else this python.
+Found by COMFYUI_PATH, else ~/ComfyUI; run with COMFYUI_PYTHON, else the tree's own venv, else this python; with
+COMFYUI_ARGS as further options, such as another --front-end-root.
 Without one every test here is skipped and the summary says so. Nothing is written into the ComfyUI tree.
 """
 
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -27,7 +29,10 @@ import websocket
 
 READY_SECONDS, PROMPT_SECONDS = 120, 120
 PACK = "omnivoice-nodes-dev"
+ODD = "odd_audio.py"
 MODEL = "OmniVoice"
+EXAMPLE_LORA = "my_omnivoice_lora.safetensors"  # as the LoRA example names the user's own
+PEFT = Path(__file__).resolve().parents[1] / "assets" / "lora" / "llm_only" / "adapter_model.safetensors"
 # Decodes with the PyAV that ComfyUI itself needs: rate, channels, samples, rms, whether all are finite.
 DECODE = """
 import av, json, numpy, sys
@@ -137,6 +142,19 @@ class Comfy:
         return self.decode(files[0])
 
 
+def write_single_file_lora(path: Path) -> None:
+    """PEFT's adapter with the alphas in it, as ComfyUI's own LoRA files have them; no torch is needed."""
+    data = PEFT.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header, tensors = json.loads(data[8:end]), data[end:]
+    for name in [name for name in header if ".lora_A." in name]:
+        place = [len(tensors), len(tensors) + 4]
+        header[f"{name.partition('.lora_A.')[0]}.alpha"] = {"dtype": "F32", "shape": [], "data_offsets": place}
+        tensors += struct.pack("<f", 6.0)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + tensors)
+
+
 def comfyui_version(tree: Path) -> tuple[int, ...]:
     found = re.search(r'"(\d+)\.(\d+)\.(\d+)', (tree / "comfyui_version.py").read_text())
     assert found
@@ -149,15 +167,15 @@ def _python(tree: Path) -> str:
 
 
 def _start(
-    tree: Path, python: str, base: Path, log: IO[bytes], extra: dict[str, str]
+    tree: Path, python: str, base: Path, log: IO[bytes], extra: dict[str, str] | None = None
 ) -> tuple[int, subprocess.Popen[bytes]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [python, "main.py", "--cpu", "--base-directory", str(base), "--port", str(port), "--disable-auto-launch"]
-    command += ["--disable-api-nodes", "--disable-all-custom-nodes", "--whitelist-custom-nodes", PACK]
-    command += ["--database-url", f"sqlite:///{base / 'comfyui.db'}"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **extra}
+    command += ["--disable-api-nodes", "--disable-all-custom-nodes", "--whitelist-custom-nodes", PACK, ODD]
+    command += ["--database-url", f"sqlite:///{base / 'comfyui.db'}", *os.environ.get("COMFYUI_ARGS", "").split()]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **(extra or {})}
     return port, subprocess.Popen(command, cwd=tree, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
 
@@ -176,11 +194,14 @@ def comfy_factory(
         base = tmp_path_factory.mktemp("comfyui")
         copy_pack(base / "custom_nodes" / PACK)
         (base / "models" / "omnivoice").mkdir(parents=True)
+        shutil.copy(Path(__file__).with_name(ODD), base / "custom_nodes")
         (base / "input").mkdir()
         if with_model:
             shutil.copytree(checkpoint, base / "models" / "omnivoice" / MODEL)
         for clip in (base / "custom_nodes" / PACK / "workflows").glob("*.wav"):
             shutil.copy(clip, base / "input")
+        (base / "models" / "loras").mkdir()
+        write_single_file_lora(base / "models" / "loras" / EXAMPLE_LORA)
         prepare(base)
         log, python = base / "server.log", _python(tree)
         with log.open("wb") as file:

@@ -97,7 +97,10 @@ def test_menu(comfy, loras: Path) -> None:
     options = names[0] if isinstance(names[0], list) else names[1]["options"]
     # os.sep: ComfyUI names files in subfolders with the system's separator
     image = os.path.join("voices", "image.safetensors")
-    assert options == [NONE, *sorted(["damaged.safetensors", "llm_only", "saved", image])]
+    assert options == [
+        NONE,
+        *sorted(["damaged.safetensors", "llm_only", "my_omnivoice_lora.safetensors", "saved", image]),
+    ]
     assert info["output"] == ["OMNIVOICE_MODEL", "STRING"]
     assert info["input"]["optional"]["lora"][0] == "LORA_MODEL"
 

@@ -1,0 +1,44 @@
+"""A ComfyUI node for the tests: AUDIO that no core node makes. `conftest` puts it beside the pack."""
+
+import torch
+from comfy_api.latest import ComfyExtension, io
+
+KINDS = ("none", "batch", "silent", "nan", "empty", "no_rate", "flat")
+
+
+class OddAudio(io.ComfyNode):
+    """Node `OddAudio`: the recording that comes in, spoiled or multiplied."""
+
+    @classmethod
+    def define_schema(cls):
+        return io.Schema(
+            node_id="OddAudio",
+            display_name="Odd Audio",
+            category="audio",
+            inputs=[io.Audio.Input("audio"), io.Combo.Input("kind", options=[*KINDS])],
+            outputs=[io.Audio.Output()],
+        )
+
+    @classmethod
+    def execute(cls, audio, kind):
+        samples, rate = audio["waveform"], audio["sample_rate"]
+        if kind == "none":
+            return io.NodeOutput(None)
+        odd = {
+            "batch": torch.cat([samples, samples.flip(-1), 0.5 * samples]),
+            "silent": torch.zeros_like(samples),
+            "nan": samples.clone().index_fill_(-1, torch.tensor([100]), float("nan")),
+            "empty": samples[..., :0],
+            "no_rate": samples,
+            "flat": samples[0],
+        }
+        return io.NodeOutput({"waveform": odd[kind], "sample_rate": "fast" if kind == "no_rate" else rate})
+
+
+class OddExtension(ComfyExtension):
+    async def get_node_list(self):
+        return [OddAudio]
+
+
+async def comfy_entrypoint():
+    return OddExtension()
