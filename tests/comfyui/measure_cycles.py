@@ -82,7 +82,9 @@ def cancels(server: Server) -> None:
     found, steps = [], []
     for seed in range(CANCELS):
         asked, last = 0.0, 0.0
-        for kind, data in server.events(prompt_of("omnivoice_design", seed=seed, steps=256, text="A long one. " * 30)):
+        for kind, data in server.events(
+            prompt_of("omnivoice_design", seed=seed, steps=256, text="One sentence, to be cancelled.")
+        ):
             if kind == "progress":
                 now = time.monotonic()
                 steps += [now - last] if last and not asked else []
@@ -92,8 +94,8 @@ def cancels(server: Server) -> None:
                     server.post("/interrupt", {})
         assert kind == "execution_interrupted"
         found.append(time.monotonic() - asked)
-    step = statistics.median(steps)
-    print(f"cancel: median {statistics.median(found):.3f} s, worst {max(found):.3f} s (a step takes {step:.3f} s)")
+    middle, step = statistics.median(found), statistics.median(steps)
+    print(f"cancel: median {middle:.3f} s, worst {max(found):.3f} s (progress arrives every {step:.3f} s)")
     server.run(prompt_of("omnivoice_design", seed=2, steps=2, text="Fine again."))
 
 

@@ -176,7 +176,9 @@ def test_ordinary_bad_values_are_refused_by_the_server(comfy) -> None:
     for name, value in bad.items():
         status, body = comfy.request("/prompt", {"prompt": workflow("omnivoice_design", **{name: value})})
         errors = json.loads(body)["node_errors"]
-        assert status == 400 and [e["extra_info"]["input_name"] for n in errors.values() for e in n["errors"]] == [name]
+        named = [e["extra_info"]["input_name"] for n in errors.values() for e in n["errors"]]
+        # what validate_inputs looks at is told once for each of its inputs
+        assert status == 400 and named == (["text", "duration", "exact_length"] if name == "duration" else [name])
 
 
 @pytest.mark.parametrize("name", ["../OmniVoice", "/etc", "omnivoice", ""])
