@@ -34,6 +34,7 @@ from ..omnivoice.generate.graphs import GRAPH_MODES
 from ..omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
 from ..omnivoice.types import ALL_SPEEDUPS, GenerationRequest, Speech, VoicePrompt, Waveform
 from ..omnivoice.weights import is_checkpoint
+from . import host_folders
 
 FOLDER = "omnivoice"
 NO_MODEL = "no model found in models/omnivoice"
@@ -86,10 +87,7 @@ def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
 
 def register_model_folder() -> None:
     """Make models/omnivoice known, after the places that extra_model_paths.yaml already gave for it."""
-    default = os.path.join(folder_paths.models_dir, FOLDER)
-    paths, extensions = folder_paths.folder_names_and_paths.get(FOLDER, ([], set()))
-    listed = [*paths] if default in paths else [*paths, default]
-    folder_paths.folder_names_and_paths[FOLDER] = (listed, extensions or folder_paths.supported_pt_extensions)
+    host_folders.register_folder(FOLDER, folder_paths.supported_pt_extensions)
 
 
 def model_folders() -> dict[str, Path]:
@@ -114,12 +112,7 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
-    folders = model_folders()
-    if isinstance(name, str) and name in folders:
-        return folders[name]
-    if not folders:
-        raise InputError(f"{NO_MODEL}: {HOW_TO_GET}")
-    raise InputError(f"model_name must be one of {', '.join(folders)}, got {shown(name)}: press R to refresh the list")
+    return host_folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
 def model_fingerprint(name: object) -> str:

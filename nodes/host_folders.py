@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import folder_paths
+
+from ..omnivoice.errors import InputError
+from ..omnivoice.intake.limits import shown
 
 
 def register_folder(key: str, extensions: set[str]) -> None:
@@ -35,3 +38,12 @@ def entries(key: str, wanted: Callable[[Path], bool]) -> list[Path]:
         with contextlib.suppress(OSError), os.scandir(root) as listing:
             found += sorted(path for path in (Path(entry.path) for entry in listing) if wanted(path))
     return found
+
+
+def chosen(models: Mapping[str, Path], name: object, *, missing: str) -> Path:
+    """The place of a model in a list made just now. Raises InputError: with the words `missing` for an empty list."""
+    if isinstance(name, str) and name in models:
+        return models[name]
+    if not models:
+        raise InputError(missing)
+    raise InputError(f"model_name must be one of {', '.join(models)}, got {shown(name)}: press R to refresh the list")

@@ -121,12 +121,7 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """The folder of a model in a fresh list. Raises InputError that says what to put where."""
-    folders = model_folders()
-    if isinstance(name, str) and name in folders:
-        return folders[name]
-    if not folders:
-        raise InputError(f"{NO_MODEL}: {HOW_TO_GET}")
-    raise InputError(f"model_name must be one of {', '.join(folders)}, got {shown(name)}: press R to refresh the list")
+    return host_folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
 def languages() -> dict[str, str]:

@@ -79,7 +79,7 @@ def cpu_backend(threads: int) -> LinearFunction:
         return F.linear
     if not float(difference) <= TOLERANCE:
         return F.linear
-    ours, theirs = (_fastest(call, x, weight) for call in (onednn_linear, F.linear))
+    ours, theirs = (fastest_seconds(call, lambda: (x, weight, None)) for call in (onednn_linear, F.linear))
     return onednn_linear if ours * WORTH_IT < theirs else F.linear
 
 
@@ -88,8 +88,9 @@ def cpu_has_fast_bf16(threads: int) -> bool:
     """Whether this many threads multiply bfloat16 clearly faster than float32: processors with avx512_bf16, AMX or
     Arm's BF16 do, all others are slower."""
     x, weight = _probe_operands()
-    exact = _fastest(cpu_backend(threads), x, weight)
-    return _fastest(F.linear, x.to(torch.bfloat16), weight.to(torch.bfloat16)) * WORTH_ROUNDING < exact
+    exact = fastest_seconds(cpu_backend(threads), lambda: (x, weight, None))
+    rounded = (x.to(torch.bfloat16), weight.to(torch.bfloat16), None)
+    return fastest_seconds(F.linear, lambda: rounded) * WORTH_ROUNDING < exact
 
 
 def _probe_operands() -> tuple[Tensor, Tensor]:
@@ -97,12 +98,13 @@ def _probe_operands() -> tuple[Tensor, Tensor]:
     return x, torch.linspace(1, -1, PROBE_OUT * PROBE_IN).view(PROBE_OUT, PROBE_IN) / PROBE_IN**0.5
 
 
-def _fastest(call: LinearFunction, x: Tensor, weight: Tensor) -> float:
-    """Seconds of the fastest of a few runs."""
+def fastest_seconds(call: Callable[..., object], arguments: Callable[[], tuple[object, ...]]) -> float:
+    """Seconds of the fastest of a few runs, making the arguments of each aside."""
     best = float("inf")
     for _ in range(PROBE_RUNS):
+        given = arguments()
         start = time.perf_counter()
-        call(x, weight, None)
+        call(*given)
         best = min(best, time.perf_counter() - start)
     return best
 
@@ -125,20 +127,23 @@ def with_fast_linear(base: Ops) -> Ops:
 
     class FastLinear(base.Linear):  # type: ignore[name-defined]
         def forward(self, x: Tensor) -> Tensor:
-            if _takes_fast_path(self, x):
+            if as_they_lie(self, x) and not torch.is_grad_enabled():
                 return cpu_backend(torch.get_num_threads())(x, self.weight, self.bias)
             return super().forward(x)
 
     return LayerLibrary(FastLinear, base.Conv1d, base.ConvTranspose1d, base.Embedding, base.LayerNorm, base.GroupNorm)
 
 
-def _takes_fast_path(layer: nn.Module, x: Tensor) -> bool:
-    """Float32 on a CPU, no gradients, and nothing for ComfyUI to do to the weight when it is used."""
-    weight = layer.weight
-    return (
-        _is_plain(x) and type(weight) is nn.Parameter and _is_plain(weight) and not torch.is_grad_enabled()
-        and not getattr(layer, "weight_function", None) and not getattr(layer, "bias_function", None)
-    )  # fmt: skip
+def as_they_lie(module: nn.Module, x: Tensor) -> bool:
+    """Whether the weights inside `module` may be read directly for an input like `x`, on a CPU in float32.
+
+    Not so where a host keeps them on another device or in another dtype, or patches them when a layer runs:
+    ComfyUI's layers carry such patches in `weight_function` and `bias_function`.
+    """
+    if not _is_plain(x) or any(type(p) is not nn.Parameter or not _is_plain(p) for p in module.parameters()):
+        return False
+    patches = ("weight_function", "bias_function")
+    return not any(getattr(layer, patch, None) for layer in module.modules() for patch in patches)
 
 
 def _is_plain(x: Tensor) -> bool:

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import SemanticConfig
+from ..ops import as_they_lie
 from . import tiles
-from .layers import Layers, as_they_lie
+from .layers import Layers
 
 FRAMES = 64  # per tile: 8 MB after the first layer
 

@@ -12,21 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops import Ops
-
-
-def as_they_lie(module: nn.Module, x: Tensor) -> bool:
-    """Whether the weights inside `module` may be read directly for an input like `x`, on a CPU in float32.
-
-    Not so where a host keeps them on another device or in another dtype, or patches them when a layer runs:
-    ComfyUI's layers carry such patches in `weight_function` and `bias_function`.
-    """
-    if x.device.type != "cpu" or x.dtype != torch.float32:
-        return False
-    if any(type(p) is not nn.Parameter or p.device != x.device or p.dtype != x.dtype for p in module.parameters()):
-        return False
-    patches = ("weight_function", "bias_function")
-    return not any(getattr(layer, patch, None) for layer in module.modules() for patch in patches)
+from ..ops import Ops, as_they_lie
 
 
 def exact_linear(layer: nn.Module, x: Tensor) -> Tensor:

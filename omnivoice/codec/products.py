@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops import linear
-from .layers import as_they_lie
+from ..ops import as_they_lie, linear
 
 FEW = 8  # outputs of a layer for each position, from which on its weights weigh more
 

@@ -8,7 +8,6 @@ bandwidth, and small launches would cost them more.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -16,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..ops import fastest_seconds
+
 Layer = Callable[[Tensor], Tensor]  # [B, C, L] -> [B, C', L']
 
 TILE = 8192  # rows of the output, or of the input where that is longer
 PIECE = 1 << 16  # elements of an elementwise chain at once: 256 kB, its two buffers fit the second-level cache
-PROBE_SIZE, PROBE_RUNS, PROBE_RANGE = 1 << 15, 5, 300.0
+PROBE_SIZE, PROBE_RANGE = 1 << 15, 300.0
 TOLERANCE = 1e-6
 
 
@@ -72,16 +73,5 @@ def fastest_sine() -> Callable[[Tensor], Tensor]:
     x = torch.linspace(-PROBE_RANGE, PROBE_RANGE, PROBE_SIZE)
     if not float((numpy_sine(x.clone()) - x.sin()).abs().max()) <= TOLERANCE:
         return torch.sin_
-    ours, theirs = (_fastest(call, x) for call in (numpy_sine, torch.sin_))
+    ours, theirs = (fastest_seconds(call, lambda: (x.clone(),)) for call in (numpy_sine, torch.sin_))
     return numpy_sine if ours < theirs else torch.sin_
-
-
-def _fastest(call: Callable[[Tensor], Tensor], x: Tensor) -> float:
-    """Seconds of the fastest of a few runs."""
-    best = float("inf")
-    for _ in range(PROBE_RUNS):
-        values = x.clone()
-        start = time.perf_counter()
-        call(values)
-        best = min(best, time.perf_counter() - start)
-    return best

@@ -60,9 +60,9 @@ class Sampler:
         counts = list(zip(*_counts(config, items, sampling)))  # [steps][items]
         guided = sampling.guidance != 0 or not speedups.skip_unguided
         packed = pack_items(self.lm, self.text, items, guided=guided, device=device)
-        run = self._step(packed, sampling, sum(any(count) for count in counts))
         noise, cells = BatchNoise.of(noises, device), Cells.of(config.codebooks, packed.frames, device)
         codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
+        run = self._step(packed, codes, sampling, sum(any(count) for count in counts))
         finite = torch.ones((), dtype=torch.bool, device=device)
         for step in range(sampling.steps):
             if any(counts[step]) or not speedups.early_stop:
@@ -81,18 +81,16 @@ class Sampler:
             )
         return [part.clone() for part in codes.cpu().split(packed.frames, dim=1)]
 
-    def _step(self, packed: PackedItems, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
+    def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
         """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
 
-        Experimental settings have steps of their own, without graphs.
+        codes: those of the first step. Experimental settings have steps of their own, without graphs.
         """
         if is_experimental(sampling):
             return ExperimentalSteps(self.lm, packed, sampling, self.speedups)
-        config = self.lm.config
         layout, guidance = packed.layout, sampling.guidance
-        example = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=self.device)
         return self.graphs.runner(
             (layout.lengths, layout.target_lengths, guidance, self.speedups),
-            partial(predict, self.lm, packed, guidance, self.speedups), example, packed.base,
+            partial(predict, self.lm, packed, guidance, self.speedups), codes, packed.base,
             weights=weights_identity(self.lm, packed.base.device), steps=steps,
         )  # fmt: skip

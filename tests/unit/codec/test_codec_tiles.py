@@ -16,10 +16,10 @@ from torch import nn
 from omnivoice.codec import CodecDecoder, CodecEncoder, model, tiles
 from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, Snake
 from omnivoice.codec.hubert import Hubert
-from omnivoice.codec.layers import Layers, as_they_lie, exact_linear
+from omnivoice.codec.layers import Layers, exact_linear
 from omnivoice.codec.products import strided_conv, to_one_channel
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
-from omnivoice.ops import TORCH_OPS
+from omnivoice.ops import TORCH_OPS, as_they_lie
 
 STRIDES = (8, 5, 4, 2, 3)
 ACOUSTIC = AcousticConfig(
