@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from .errors import CheckpointError
 
+CODEBOOK_WEIGHTS = (8.0, 8.0, 6.0, 6.0, 4.0, 4.0, 2.0, 2.0)  # of the training loss, upstream models/omnivoice.py:262
 MAX_LAYERS = 1_000  # also of what a list describes; more would only keep the machine busy
 
 Json = dict[str, object]
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LMConfig:
-    """Sizes of the language model: Qwen3 body, audio embeddings and heads."""
+    """Sizes of the language model: Qwen3 body, audio embeddings and heads. codebook_weights: of the training loss."""
 
     vocab_size: int
     hidden_size: int
@@ -37,7 +38,7 @@ class LMConfig:
     codebooks: int
     audio_vocab_size: int
     audio_mask_id: int
-    pad_token_id: int | None
+    codebook_weights: tuple[float, ...] = CODEBOOK_WEIGHTS
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,10 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
     place = f"{where}: llm_config"
     _require(llm, place, "model_type", "qwen3")
     _supported(llm, place, hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=True)
-    own = {"model_type", "llm_config", "num_audio_codebook", "audio_vocab_size", "audio_mask_id", "pad_token_id"}
+    own = {
+        "model_type", "llm_config", "num_audio_codebook", "audio_vocab_size", "audio_mask_id", "pad_token_id",
+        "audio_codebook_weights",
+    }  # fmt: skip
     _refuse_unknown(raw, where, own, ignored["model"])
     sizes = {
         "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
@@ -143,7 +147,8 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
         head_dim=n["head_dim"], rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
         rope_theta=_rope_theta(llm, place), codebooks=_whole(raw, where, "num_audio_codebook", 8),
         audio_vocab_size=_whole(raw, where, "audio_vocab_size", 1025),
-        audio_mask_id=_whole(raw, where, "audio_mask_id", 1024), pad_token_id=_optional_id(llm.get("pad_token_id")),
+        audio_mask_id=_whole(raw, where, "audio_mask_id", 1024),
+        codebook_weights=_codebook_weights(raw, where),
     )  # fmt: skip
     if config.layers > MAX_LAYERS:
         raise CheckpointError(f"{place}: num_hidden_layers must be at most {MAX_LAYERS}, got {config.layers}")
@@ -275,8 +280,10 @@ def _item(value: object, where: str, key: str, *, whole: bool) -> float:
     return number
 
 
-def _optional_id(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _codebook_weights(raw: Json, where: str) -> tuple[float, ...]:
+    key = "audio_codebook_weights"
+    given = raw.get(key)
+    return CODEBOOK_WEIGHTS if given is None else tuple(_number(v, where, key) for v in _list(given, where, key))
 
 
 def _rope_theta(llm: Json, where: str) -> float:

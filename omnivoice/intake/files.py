@@ -15,6 +15,7 @@ import math
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -139,6 +140,17 @@ def _short_int(text: str) -> int | float:
     return int(text)
 
 
+def append_line(path: str | PathLike[str], line: str) -> None:
+    """Add a line to a text file, which is made if it is not there; for logs, whose last line may be lost or cut short
+    when the machine stops. Raises FileError."""
+    where, data = as_path(path), f"{line}\n".encode()
+    try:
+        with open(where, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise FileError(_write_refusal(where, len(data), error)) from error
+
+
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
     """Write `data` under `path`, wholly or not at all, and return the path that was written.
 
@@ -155,7 +167,7 @@ def write_parts_atomic(
     """As `write_atomic`, from parts of `size` bytes in all, which are asked for one after another while writing."""
     where = as_path(path)
     remove_stale_temps(where.parent)
-    temp = where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
+    temp = temp_beside(where)
     try:
         try:
             _write_synced(temp, parts)
@@ -242,8 +254,14 @@ def _write_refusal(path: Path, size: int, error: OSError) -> str:
     return advice(str(error.strerror))
 
 
+def temp_beside(where: Path) -> Path:
+    """A name in the same folder for what will get the name `where` once it is whole."""
+    return where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
+
+
 def remove_stale_temps(folder: Path) -> None:
-    """Delete temporaries of ours that a killed process left more than a day ago; never anything else."""
+    """Delete temporaries of ours, files and folders, that a killed process left more than a day ago; never anything
+    else."""
     try:
         names = [name for name in os.listdir(folder) if _TEMP.fullmatch(name)]
     except OSError:
@@ -251,5 +269,9 @@ def remove_stale_temps(folder: Path) -> None:
     for name in names:
         with contextlib.suppress(OSError):
             status = os.lstat(folder / name)
-            if stat.S_ISREG(status.st_mode) and status.st_mtime < time.time() - _STALE_SECONDS:
+            if status.st_mtime >= time.time() - _STALE_SECONDS:
+                continue
+            if stat.S_ISREG(status.st_mode):
                 os.unlink(folder / name)
+            elif stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(folder / name, ignore_errors=True)

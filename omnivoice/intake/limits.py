@@ -23,6 +23,7 @@ MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
 MAX_CONSENT_CHARS = 500
 MAX_COMMENT_CHARS = 1_000
+MAX_LORA_TEXT_CHARS = 2_000  # of one entry of its metadata
 MAX_NAME_BYTES = 120
 MAX_PAUSES = 2_000
 MAX_PAUSE_SECONDS = 30
@@ -37,6 +38,8 @@ MAX_AUDIO_BYTES = 256 * MIB  # as decoded float32
 MAX_TOTAL_SECONDS = 4 * 3600
 MIN_VOICE_SECONDS = 0.5
 MAX_VOICE_SECONDS = 60
+MIN_CLIP_SECONDS = 0.5  # of a recording to train on
+MAX_CLIP_SECONDS = 30
 
 # Codec codes.
 FRAMES_PER_SECOND = 25
@@ -53,6 +56,14 @@ MAX_TENSORS_BYTES = 512 * MIB  # what is read whole: voices, LoRA
 MAX_MODEL_BYTES = 64 * GIB
 MAX_VOICE_BYTES = 16 * MIB
 MAX_PROMPT_BYTES = 16 * MIB
+MAX_MANIFEST_BYTES = 256 * MIB
+MAX_TRANSCRIPT_BYTES = 64 * KIB
+MAX_CODES_BYTES = MIB  # of one clip
+
+# Training data.
+MAX_DATASET_ROWS = 1_000_000
+MAX_DATASET_FILES = 2_000_000
+MAX_ROW_CHARS = 64 * KIB
 
 # Safetensors headers.
 MAX_HEADER_BYTES = 8 * MIB
@@ -89,6 +100,18 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "prefix_refresh": Limit(0, 1),
         "strength": Limit(-10, 10),
         "lora_rank": Limit(1, 256, integer=True),
+        "lora_alpha": Limit(0, 10_000, above_low=True),
+        "dropout": Limit(0, 0.9),
+        "training_steps": Limit(1, 1_000_000, integer=True),
+        "learning_rate": Limit(1e-7, 1),
+        "share": Limit(0, 1),
+        "validation": Limit(0, 0.5),
+        "max_grad_norm": Limit(0, 1_000),
+        "batch_tokens": Limit(1, 1_000_000, integer=True),
+        "batch_size": Limit(1, 10_000, integer=True),
+        "grad_accumulation_steps": Limit(1, 1_024, integer=True),
+        "every": Limit(0, 1_000_000, integer=True),
+        "patience": Limit(0, 1_000, integer=True),
         "speed": Limit(0.25, 4),
         "duration": Limit(0, 600, above_low=True),
         "seed": Limit(0, 2**64 - 1, integer=True),
@@ -100,29 +123,29 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 )
 
 
-def check_whole(name: str, value: object) -> int:
-    """`value` as a Python int within `LIMITS[name]`; raises InputError.
+def check_whole(name: str, value: object, *, shown_as: str = "") -> int:
+    """`value` as a Python int within `LIMITS[name]`; raises InputError, which calls it `shown_as` if given.
 
     bool, float (also 3.0) and str are refused: a whole number that arrives as another type was lost on the way.
     """
     limit = LIMITS[name]
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name} must be {limit}, got {shown(value)}")
+        raise InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
     whole = operator.index(value)
     if not limit.low <= whole <= limit.high:
-        raise InputError(f"{name} must be {limit.low}-{limit.high}, got {shown(value)}")
+        raise InputError(f"{shown_as or name} must be {limit.low}-{limit.high}, got {shown(value)}")
     return whole
 
 
-def check_number(name: str, value: object) -> float | int:
+def check_number(name: str, value: object, *, shown_as: str = "") -> float | int:
     """`value` as a Python float (int where the limit is integer) within `LIMITS[name]`; raises InputError.
 
     Takes any real number, numpy scalars included; refuses bool, str, NaN, Inf and what does not fit a float.
     """
     limit = LIMITS[name]
     if limit.integer:
-        return check_whole(name, value)
-    refusal = InputError(f"{name} must be {limit}, got {shown(value)}")
+        return check_whole(name, value, shown_as=shown_as)
+    refusal = InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise refusal
     try:

@@ -59,8 +59,8 @@ class Attention(nn.Module):
         joint = joint.view(1, x.shape[0], -1, self.head_dim).transpose(1, 2)  # [1, H + 2 Hkv, S, D]
         qk, v = joint.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
         qk = normalize(qk.to(torch.float32), self.eps)
-        q, k = qk.split((self.heads, self.kv_heads), dim=1)
-        self.q_norm(q), self.k_norm(k)  # in place, so qk has changed
+        # In place, so qk changes: slices, since autograd refuses that of what split returns.
+        self.q_norm(qk[:, : self.heads]), self.k_norm(qk[:, self.heads :])
         q, k = rotate(qk, *layout.rope).to(x.dtype).split((self.heads, self.kv_heads), dim=1)
         return q, k, v
 

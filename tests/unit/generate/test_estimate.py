@@ -27,7 +27,7 @@ from tests.tensor_peak import tensor_peak
 CPU = torch.device("cpu")
 PUBLISHED = LMConfig(
     vocab_size=151_676, hidden_size=1024, intermediate_size=3072, layers=28, heads=16, kv_heads=8, head_dim=128,
-    rms_norm_eps=1e-6, rope_theta=1e6, codebooks=8, audio_vocab_size=1025, audio_mask_id=1024, pad_token_id=None,
+    rms_norm_eps=1e-6, rope_theta=1e6, codebooks=8, audio_vocab_size=1025, audio_mask_id=1024,
 )  # fmt: skip
 # A quarter of the published sizes in every direction, so that layers, scores and codec weigh as they do there.
 QUARTER = replace(

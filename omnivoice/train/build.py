@@ -1,0 +1,65 @@
+"""A trainer put together from a model, a dataset and settings; the same for command line and host.
+
+Unusual: the model is given away, since its layers are replaced: load one for the purpose, unfused. Nothing here reads
+a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+
+from ..errors import InputError
+from ..lm import OmniVoiceLM, TextEmbedding
+from ..text.tokenizer import TextTokenizer
+from ..weights.lora import LoRA
+from .adapter import begin_from
+from .batches import Source
+from .clips import Dataset
+from .masking import generators
+from .model import TrainingModel
+from .settings import TrainSettings
+from .trainer import Trainer
+from .world import SINGLE, World
+
+
+def build_trainer(
+    lm: OmniVoiceLM, text: TextEmbedding, tokenizer: TextTokenizer, dataset: Dataset, settings: TrainSettings, *,
+    device: torch.device, world: World = SINGLE, lora: LoRA | None = None,
+) -> Trainer:  # fmt: skip
+    """A trainer at step 0. lm: unfused, on the CPU or the device; it belongs to the trainer from now on. lora: an
+    adapter to begin with. Raises InputError for a dataset that does not fit the model, LoraError for the adapter."""
+    check_dataset(dataset, lm)
+    _, generator = generators(settings.seed, "pairs")
+    with torch.inference_mode(False):
+        model = TrainingModel(lm, text, settings, device=device, generator=generator)
+        if lora is not None:
+            begin_from(model, lora, settings)
+        training, held = dataset.split(settings.validation, settings.seed)
+        mask_id, seed = lm.config.audio_mask_id, settings.seed
+        sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
+        return Trainer(model, sources[0], settings, validation=sources[1], world=world)
+
+
+def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
+    """Refuse, with InputError, a dataset without clips or with codes that this model does not have."""
+    if not dataset.clips:
+        raise InputError("the dataset has no clip that can be used: see its report")
+    codebooks, mask_id = lm.config.codebooks, lm.config.audio_mask_id
+    for clip in dataset.clips:
+        K, T = clip.codes.shape
+        if codebooks != K or T < 1 or int(clip.codes.min()) < 0 or int(clip.codes.max()) >= mask_id:
+            raise InputError(
+                f"the codes of {clip.name} do not belong to this model ({K} codebooks, the model has {codebooks}): "
+                "make the dataset with the model that is to be trained"
+            )
+
+
+def base_fingerprint(lm: OmniVoiceLM) -> str:
+    """What tells one base model from another: sizes, precision, and a hash of its first and last trained rows."""
+    digest = hashlib.sha256(repr((lm.config, lm.get_dtype())).encode())
+    for name in ("audio_heads", "audio_embeddings"):
+        weight = lm.get_parameter(f"{name}.weight").detach().cpu().contiguous()
+        digest.update(weight.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

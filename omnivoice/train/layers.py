@@ -1,0 +1,80 @@
+"""The layers of a model in training: frozen, trained whole, or frozen with a trained low-rank pair beside.
+
+Unusual: a weight keeps its own dtype and place, and is cast to the input's where it is used. So trained weights are
+float32 whatever the model computes in, and a frozen base may lie on the CPU (with gradient checkpointing, which
+fetches it again for the backward pass, that is offloading). Pairs are what PEFT computes (tuners/lora/layer.py of
+0.21.2: forward of Linear and Embedding), dropout included.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..ops import cast_to_input
+
+
+class WholeLinear(nn.Module):
+    """weight [out, in], frozen or trained, without a bias."""
+
+    def __init__(self, weight: Tensor, *, trained: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=trained)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out]."""
+        return F.linear(x, cast_to_input(self.weight, x))
+
+
+class WholeEmbedding(nn.Module):
+    """weight [rows, E], frozen or trained; dtype: of what comes out."""
+
+    def __init__(self, weight: Tensor, *, trained: bool, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=trained)
+        self.dtype = dtype
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[...] int64 -> [..., E]."""
+        return F.embedding(ids, self.weight.to(ids.device)).to(self.dtype)
+
+
+class LowRankLinear(WholeLinear):
+    """A frozen linear and a pair: down [r, in] begins random (Kaiming, as PEFT), up [out, r] with zeros."""
+
+    def __init__(
+        self, weight: Tensor, rank: int, scale: float, dropout: float, generator: torch.Generator, device: torch.device
+    ) -> None:  # fmt: skip
+        super().__init__(weight, trained=False)
+        rows, columns = weight.shape
+        self.scale, self.dropout = scale, dropout
+        bound = math.sqrt(1 / columns)  # kaiming_uniform_ with a = sqrt(5)
+        down = torch.empty(rank, columns).uniform_(-bound, bound, generator=generator)
+        self.down = nn.Parameter(down.to(device))
+        self.up = nn.Parameter(torch.zeros(rows, rank, device=device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., in] -> [..., out]."""
+        dropped = F.dropout(x, self.dropout, training=self.training) if self.dropout else x
+        pair = F.linear(F.linear(dropped, cast_to_input(self.down, x)), cast_to_input(self.up, x))
+        return super().forward(x) + pair * self.scale
+
+
+class LowRankEmbedding(WholeEmbedding):
+    """A frozen embedding and a pair: up [rows, r] begins with zeros, down [r, E] normal, as PEFT's, transposed."""
+
+    def __init__(
+        self, weight: Tensor, rank: int, scale: float, dtype: torch.dtype, generator: torch.Generator,
+        device: torch.device,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, trained=False, dtype=dtype)
+        self.scale = scale
+        self.down = nn.Parameter(torch.empty(rank, weight.shape[1]).normal_(generator=generator).to(device))
+        self.up = nn.Parameter(torch.zeros(weight.shape[0], rank, device=device))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[...] int64 -> [..., E]."""
+        return super().forward(ids) + (F.embedding(ids, self.up) @ self.down * self.scale).to(self.dtype)

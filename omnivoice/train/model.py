@@ -1,0 +1,156 @@
+"""The language model in training: examples in, loss out.
+
+Unusual: the batch is the packed row of documents that generation uses (`lm.layout`), without padding; the model is
+the caller's own, unfused, and its layers are replaced by those of `layers`. Weights that are trained whole are copied,
+frozen ones are used as they lie. The loss is upstream's (models/omnivoice.py:543-565): the mean cross-entropy of each
+codebook, weighted. What is trained is known by the checkpoint's names (`trained`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from ..errors import InputError
+from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
+from ..weights.load import TEXT_EMBEDDING
+from .layers import LowRankEmbedding, LowRankLinear, WholeEmbedding, WholeLinear
+from .masking import IGNORED, Example
+from .settings import TrainSettings
+
+AUDIO = ("audio_embeddings", "audio_heads")
+
+
+class TrainingModel(nn.Module):
+    """An unfused language model made ready to be trained as `settings` say.
+
+    lm: given away; its frozen weights keep dtype and place. text: its text embedding. device: to compute on.
+    generator: what pairs begin with is drawn from it. Raises InputError if the model has other codebooks than weights.
+    """
+
+    def __init__(
+        self, lm: OmniVoiceLM, text: TextEmbedding, settings: TrainSettings, *, device: torch.device,
+        generator: torch.Generator,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        weights = lm.config.codebook_weights
+        if len(weights) != lm.config.codebooks:
+            raise InputError(
+                f"config.json gives {len(weights)} audio_codebook_weights for {lm.config.codebooks} codebooks: mend it"
+            )
+        self.config, self.device, self.lm, self.text = lm.config, device, lm, text
+        self.codebook_weights = tuple(weight / sum(weights) for weight in weights)
+        self.text_weight: nn.Parameter | None = None
+        if settings.method == "full":
+            self.text_weight = nn.Parameter(_own(text.weight, device))
+            self.text = TextEmbedding(self.text_weight)
+        self._replace_layers(settings, generator)
+        if settings.gradient_checkpointing:
+            lm.llm.layers = nn.ModuleList([_Checkpointed(layer) for layer in lm.llm.layers])
+
+    def _replace_layers(self, settings: TrainSettings, generator: torch.Generator) -> None:
+        """Every linear and embedding by its counterpart; with method full, norms become trained float32 too."""
+        full, dtype = settings.method == "full", self.lm.get_dtype()
+        whole = {*AUDIO} if settings.audio_modules == "whole" else set()
+        paired = {*settings.targets} | ({*AUDIO} if settings.audio_modules == "lora" else set())
+        self._layers: dict[str, nn.Module] = {}
+        self._base: dict[str, Tensor] = {}  # what whole weights were before; a plain dict: never saved, never moved
+        for name, module in list(self.lm.named_modules()):
+            weight, part = getattr(module, "weight", None), name.rpartition(".")[2]
+            if not isinstance(weight, Tensor):
+                continue
+            trained = full or part in whole
+            if trained and not full:
+                self._base[name] = weight.detach()
+            if trained:
+                weight = _own(weight, self.device)
+            if not part.endswith(("_proj", *AUDIO)):  # a norm: kilobytes, always on the device
+                module.weight = nn.Parameter(weight.to(self.device), requires_grad=trained)
+                continue
+            weight = weight if settings.offloading else weight.to(self.device)
+            pair = part in paired and not full
+            layer = self._layer(part, weight.detach(), settings, generator, dtype, trained=trained, pair=pair)
+            self.lm.get_submodule(name.rpartition(".")[0]).register_module(part, layer)
+            self._layers[name] = layer
+
+    def _layer(
+        self, part: str, weight: Tensor, settings: TrainSettings, generator: torch.Generator, dtype: torch.dtype, *,
+        trained: bool, pair: bool,
+    ) -> nn.Module:  # fmt: skip
+        rank, scale = settings.rank, settings.scale
+        if part == "audio_embeddings":
+            if pair:
+                return LowRankEmbedding(weight, rank, scale, dtype, generator, self.device)
+            return WholeEmbedding(weight, trained=trained, dtype=dtype)
+        if pair:
+            return LowRankLinear(weight, rank, scale, settings.dropout, generator, self.device)
+        return WholeLinear(weight, trained=trained)
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Everything that learns, by the checkpoint's names: `MODULE.weight` whole, `MODULE.down` and `.up` of a pair;
+        in an order that is always the same."""
+        names = {id(p): name.replace("._layer.", ".") for name, p in self.lm.named_parameters() if p.requires_grad}
+        found = {names[id(p)]: p for p in self.lm.parameters() if p.requires_grad}
+        return found if self.text_weight is None else {TEXT_EMBEDDING: self.text_weight, **found}
+
+    def whole(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """(weight now, weight before) of the modules that are trained whole beside pairs, by the checkpoint's names."""
+        return {name: (getattr(self._layers[name], "weight"), base) for name, base in self._base.items()}  # noqa: B009
+
+    def pairs(self) -> dict[str, LowRankLinear | LowRankEmbedding]:
+        """The modules that have a pair, by the checkpoint's names."""
+        kinds = (LowRankLinear, LowRankEmbedding)
+        return {name: layer for name, layer in self._layers.items() if isinstance(layer, kinds)}
+
+    def forward(self, examples: Sequence[Example], counts: Tensor) -> Tensor:
+        """The loss of these examples, a scalar: in each codebook the sum over its labels divided by `counts` [K], the
+        labels of the whole step; then weighted. The losses of a step's parts add up to that of the step."""
+        rows, layout = self._pack(examples)
+        logits = self.lm(rows, layout)  # [R, K, V] float32
+        labels = torch.cat([one.labels[:, one.shown :] for one in examples], dim=1).T.to(self.device)  # [R, K]
+        losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none", ignore_index=IGNORED)
+        means = losses.view_as(labels).sum(dim=0) / counts.to(self.device)  # [K]
+        return (means * torch.tensor(self.codebook_weights, device=self.device)).sum()
+
+    def _pack(self, examples: Sequence[Example]) -> tuple[Tensor, PackedLayout]:
+        """The embedded documents [S, E], end to end, and where they lie."""
+        offsets, dtype = self.lm.audio_offsets(self.device), self.lm.get_dtype()
+        # One lookup for all, and one at least: each process must use every trained weight in each step.
+        ids = [token for one in examples for token in one.prompt_ids]
+        text = self.text.rows(ids or [0], dtype=dtype, device=self.device)
+        audio = self.lm.embed_audio(torch.cat([one.codes for one in examples], dim=1).to(self.device), offsets)
+        parts, first_text, first_audio = [audio[:0], text[:0]], 0, 0
+        for one in examples:
+            texts, frames = len(one.prompt_ids), one.codes.shape[1]
+            parts.append(text[first_text : first_text + texts])
+            parts.append(audio[first_audio : first_audio + frames])
+            first_text, first_audio = first_text + texts, first_audio + frames
+        layout = PackedLayout.build(
+            [one.length for one in examples], [one.targets for one in examples], head_dim=self.config.head_dim,
+            theta=self.config.rope_theta, device=self.device,
+        )  # fmt: skip
+        return torch.cat(parts), layout
+
+
+class _Checkpointed(nn.Module):
+    """A layer whose inside is computed again in the backward pass instead of being kept."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self._layer = layer
+
+    def forward(self, x: Tensor, layout: PackedLayout, **options: object) -> Tensor:
+        """As the layer's own."""
+        if not torch.is_grad_enabled():
+            return self._layer(x, layout, **options)
+        run: Callable[..., Tensor] = checkpoint
+        return run(self._layer, x, layout, use_reentrant=False, **options)
+
+
+def _own(weight: Tensor, device: torch.device) -> Tensor:
+    """A float32 copy on the device that nothing else uses."""
+    return weight.detach().to(device=device, dtype=torch.float32, copy=True)

@@ -1,0 +1,185 @@
+"""One optimizer over one model: steps, validations, and everything that has to be kept to go on from here.
+
+Unusual: no generator has a state of its own. Data, masks and dropout are drawn from the seed and the number of the
+step, epoch or clip, and torch's global generators are given back as they were. So the state of a run is weights,
+moments, a cursor and its losses, and a run taken up again is bit-equal to one that was never stopped (on a CPU with as
+many threads). Knows no files; `run` does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import CheckpointError, NumericError
+from .batches import Cursor, Source, divided, label_counts, silent
+from .masking import Example, generators
+from .model import TrainingModel
+from .schedule import learning_rate
+from .settings import TrainSettings
+from .world import SINGLE, World
+
+MAX_SKIPPED = 5  # steps in a row without a finite loss
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """step: steps done, this one included. tokens: rows of text and sound. skipped: the loss or the gradient was not
+    finite, so that nothing was learnt. seconds: of this step."""
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    tokens: int
+    seconds: float
+    skipped: bool
+
+
+class Trainer:
+    """Trains `model` on `source`. world: the processes that share the work; all must be made alike."""
+
+    def __init__(
+        self, model: TrainingModel, source: Source, settings: TrainSettings, *, validation: Source | None = None,
+        world: World = SINGLE,
+    ) -> None:  # fmt: skip
+        self.model, self.source, self.settings, self.validation, self.world = model, source, settings, validation, world
+        self.trained = model.trained()
+        self.optimizer = _optimizer([*self.trained.values()], settings)
+        self.call = DistributedDataParallel(model) if world.size > 1 else model
+        self.cursor, self.step_count, self.tokens, self.skipped = Cursor(), 0, 0, 0
+        self.losses: list[float] = []
+        self.best, self.stale = math.inf, 0  # the lowest validation loss, and how many validations ago it was
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.step_count >= self.settings.steps
+
+    def step(self) -> StepReport:
+        """One update. Raises NumericError after too many steps in a row that were not finite."""
+        began, settings = time.perf_counter(), self.settings
+        batches = settings.accumulation * self.world.size
+        examples, cursor = self.source.take(
+            self.cursor, tokens=settings.batch_tokens * batches, clips=settings.batch_size * batches
+        )
+        loss, norm = self.learn(examples)
+        finite = math.isfinite(loss) and math.isfinite(norm)
+        self.cursor, self.skipped = cursor, 0 if finite else self.skipped + 1
+        rows = sum(example.length for example in examples)
+        self.tokens += rows
+        rate = learning_rate(settings, self.step_count)
+        self.step_count += 1
+        self.losses.append(loss)
+        if self.skipped >= MAX_SKIPPED:
+            raise NumericError(
+                f"the loss was not finite in {self.skipped} steps in a row (step {self.step_count}): lower the "
+                "learning rate, or train in fp32"
+            )
+        seconds = time.perf_counter() - began
+        return StepReport(self.step_count, settings.steps, loss, rate, norm, rows, seconds, not finite)
+
+    def learn(self, examples: list[Example]) -> tuple[float, float]:
+        """One update from these examples: (loss, norm of the gradient before it was clipped)."""
+        settings, size = self.settings, self.world.size
+        counts = label_counts(examples)
+        parts = divided(examples, settings.accumulation * size)[self.world.rank :: size]
+        own = [part for part in parts if part] or [[silent(examples[0])]]
+        total = torch.zeros((), device=self.model.device)
+        self.model.train()
+        with torch.inference_mode(False), torch.enable_grad(), self._generators():
+            for number, part in enumerate(own):
+                with self._alone(last=number == len(own) - 1):
+                    loss = self.call(part, counts)
+                    (loss * size).backward()  # processes are averaged, and their parts are to be added up
+                    total += loss.detach()
+            total = self.world.sum(total)
+            norm = torch.nn.utils.clip_grad_norm_(self.trained.values(), settings.max_grad_norm or math.inf)
+            if math.isfinite(float(total)) and math.isfinite(float(norm)):
+                for group in self.optimizer.param_groups:
+                    group["lr"] = learning_rate(settings, self.step_count)
+                self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+        return float(total), float(norm)
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """The loss of the clips that were set aside, always under the same masks; NaN without any."""
+        if self.validation is None or not self.validation.clips:
+            return math.nan
+        examples = self.validation.all("validation")
+        counts = label_counts(examples)
+        rows = sum(example.length for example in examples)
+        parts = divided(examples, -(-rows // self.settings.batch_tokens) * self.world.size)
+        total = torch.zeros((), device=self.model.device)
+        self.model.eval()
+        for part in parts[self.world.rank :: self.world.size]:
+            if part:
+                total += self.model(part, counts)
+        return float(self.world.sum(total))
+
+    def _alone(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Gradients are exchanged with the last batch of a step alone."""
+        call = self.call
+        return call.no_sync() if isinstance(call, DistributedDataParallel) and not last else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _generators(self) -> Iterator[None]:
+        """torch's global generators seeded by the step, for dropout, and given back afterwards."""
+        device = self.model.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            _, generator = generators(self.settings.seed, "dropout", self.step_count, self.world.rank)
+            torch.default_generator.manual_seed(generator.initial_seed())
+            if device.type == "cuda":  # its own alone: torch.manual_seed would touch every device's
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(generator.initial_seed())
+            yield
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """(tensors, numbers) from which `restore` goes on."""
+        history = {"losses": self.losses, "best": [self.best]}
+        tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in history.items()}
+        for name, parameter in self.trained.items():
+            tensors[f"weights.{name}"] = parameter.detach()
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{key}.{name}"] = value
+        return tensors, {
+            "step": self.step_count, "epoch": self.cursor.epoch, "position": self.cursor.position,
+            "tokens": self.tokens, "skipped": self.skipped, "stale": self.stale,
+        }  # fmt: skip
+
+    def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
+        """Go on from a `state` of a trainer made alike. Raises CheckpointError for that of another."""
+        weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
+        if {n: t.shape for n, t in weights.items()} != {n: p.shape for n, p in self.trained.items()}:
+            raise CheckpointError("this checkpoint is of a run that trains other weights: name another folder")
+        with torch.no_grad():
+            for name, parameter in self.trained.items():
+                parameter.copy_(weights[name])
+        self.optimizer.state.clear()
+        for full, value in tensors.items():
+            kind, _, rest = full.partition(".")
+            if kind == "optimizer":
+                key, _, name = rest.partition(".")
+                place = "cpu" if key == "step" else self.trained[name].device
+                self.optimizer.state[self.trained[name]][key] = value.to(place, copy=True)
+        self.losses, self.best = tensors["losses"].tolist(), float(tensors["best"])
+        self.step_count, self.tokens = numbers["step"], numbers["tokens"]
+        self.skipped, self.stale = numbers["skipped"], numbers["stale"]
+        self.cursor = Cursor(numbers["epoch"], numbers["position"])
+
+
+def _optimizer(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    kinds = {
+        "AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "SGD": torch.optim.SGD, "RMSprop": torch.optim.RMSprop,
+    }  # fmt: skip
+    return kinds[settings.optimizer](parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)

@@ -1,0 +1,73 @@
+"""The processes of a run: one, or those that torchrun started.
+
+Unusual: every process draws the whole step and takes its share of it, so they exchange gradients (torch's
+DistributedDataParallel) and a few sums, and no data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..errors import InputError
+from ..intake.limits import shown
+
+PATIENCE = timedelta(hours=6)  # the others wait while one encodes a dataset or speaks samples
+
+
+@dataclass(frozen=True)
+class World:
+    """rank: of this process. size: processes in all. local_rank: which of the machine's devices is its own."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over all processes, in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.size > 1:
+            dist.barrier()
+
+    def close(self) -> None:
+        """At the end of a run."""
+        if self.size > 1:
+            dist.destroy_process_group()
+
+
+SINGLE = World()
+
+
+def join_world(environment: Mapping[str, str] | None = None, *, device_type: str = "cpu") -> World:
+    """The world that torchrun describes in the environment, joined; a single process without it. Raises InputError."""
+    table = os.environ if environment is None else environment
+    if "WORLD_SIZE" not in table or "RANK" not in table:
+        return SINGLE
+    try:
+        rank, size, local = (int(table.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    except ValueError:
+        raise InputError(
+            f"RANK and WORLD_SIZE must be whole numbers, got {shown(table['RANK'])}: use torchrun"
+        ) from None
+    if size == 1:
+        return SINGLE
+    if device_type == "cuda":
+        torch.cuda.set_device(local)
+    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=PATIENCE)
+    return World(rank, size, local)
