@@ -8,6 +8,7 @@ the memory, and passes its own layers as `ops`. Nothing is downloaded, and no gl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from os import PathLike
 
@@ -29,16 +30,17 @@ from .generate.run import Runner
 from .generate.sample import Sampler
 from .intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from .intake.text_in import clean_text
+from .lm import OmniVoiceLM, TextEmbedding
 from .ops import PLAIN_OPS, Ops, cpu_has_fast_bf16, with_fast_linear
 from .text.characters import end_punctuation
 from .text.clean import speakable
-from .text.duration import text_weight
+from .text.duration import rate_fault
 from .text.tokenizer import TextTokenizer
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
 from .weights import load_codec_decoder, load_codec_encoder, load_lm, locate_checkpoint
+from .weights.files import CheckpointFiles
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0  # duration weight per second that a transcript can have
 
 
 class Engine:
@@ -95,6 +97,28 @@ class Engine:
         )  # its names and shapes were checked with the decoder's
         sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
         return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_target)
+
+    @classmethod
+    def around(
+        cls, lm: OmniVoiceLM, text: TextEmbedding, files: CheckpointFiles, tokenizer: TextTokenizer,
+        device: torch.device,
+    ) -> Engine:  # fmt: skip
+        """An engine that speaks with a language model as it is, one in training too, and the codec of `files`."""
+        codec_device = torch.device("cpu") if device.type == "mps" else device
+        ops = with_fast_linear(PLAIN_OPS)
+        decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=codec_device)
+        encoder = partial(load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_device)
+        sampler = Sampler(lm, text, device, replace(ALL_SPEEDUPS, graphs=False), StepGraphs(mode="off"))
+        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_device)
+
+    def with_lm(self, lm: OmniVoiceLM, text: TextEmbedding, device: torch.device | None = None) -> Engine:
+        """This codec and tokenizer around another, unfused language model, such as one in training: without graphs,
+        since its weights change. device: where it computes, if not where this one does."""
+        speedups = replace(self.sampler.speedups, fused_linears=False, graphs=False)
+        sampler = Sampler(lm, text, device or self.sampler.device, speedups, StepGraphs(mode="off"))
+        return Engine(
+            sampler, self.decoder, self._load_encoder, self.codec_config, self.tokenizer, self._codec_device
+        )  # fmt: skip
 
     @torch.no_grad()  # not inference_mode: its tensors could be neither changed nor trained on by the caller
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
@@ -259,14 +283,10 @@ def _transcript(text: str) -> str:
 
 
 def _rate_warnings(text: str, seconds: float) -> list[str]:
-    """A transcript spoken impossibly fast or slow belongs to another recording (upstream.md 19).
-
-    The fallback rate of the duration estimate is 14 a second; people speak within a factor of about 3 of it.
-    """
-    rate = text_weight(text) / seconds
-    if SLOWEST_RATE <= rate <= FASTEST_RATE:
+    """A transcript spoken impossibly fast or slow belongs to another recording (upstream.md 19)."""
+    problem = rate_fault(text, seconds)
+    if problem is None:
         return []
-    problem = "too long" if rate > FASTEST_RATE else "too short"
     return [
         f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
         "write exactly what the recording says"

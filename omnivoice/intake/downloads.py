@@ -126,12 +126,13 @@ def make_folder(path: str | PathLike[str]) -> Path:
     return where
 
 
-def check_space(folder: Path, needed: int) -> None:
-    """Raise FileError unless `needed` bytes fit on the folder's disk, with some to spare."""
+def check_space(folder: Path, needed: int, *, action: str = "fetched") -> None:
+    """Raise FileError unless `needed` bytes fit on the folder's disk, with some to spare. action: what is done with
+    them."""
     free = shutil.disk_usage(folder).free
     if free < needed + min(needed, SPARE_BYTES):
         raise FileError(
-            f"the disk of {shown_name(folder)} has {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB are to be fetched "
+            f"the disk of {shown_name(folder)} has {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB are to be {action} "
             f"and {min(needed, SPARE_BYTES) / 1e9:.1f} GB must stay free: make room"
         )
 

@@ -18,6 +18,9 @@ from .characters import TATWEEL
 
 FALLBACK_TEXT, FALLBACK_FRAMES = "Nice to meet you.", 25  # the speaking rate where no reference gives one
 SHORT_FRAMES = 50  # estimates below this are raised towards it, by a cube root
+# Weight per second that a transcript can have: the fallback rate is 14, and people speak within a factor of about 3
+# of it.
+SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0
 _IDEOGRAPHIC_PLANES = 0x20000
 _BY_CATEGORY = {"M": "mark", "P": "punctuation", "S": "punctuation", "Z": "space", "N": "digit"}
 
@@ -67,3 +70,11 @@ def estimate_frames(
     if estimate < SHORT_FRAMES:
         estimate = SHORT_FRAMES * (estimate / SHORT_FRAMES) ** (1.0 / 3)
     return max(1, int(estimate / speed))
+
+
+def rate_fault(text: str, seconds: float) -> str | None:
+    """What is wrong with a transcript that nobody says in that time: "too long" or "too short"; else None."""
+    rate = text_weight(text) / seconds
+    if SLOWEST_RATE <= rate <= FASTEST_RATE:
+        return None
+    return "too long" if rate > FASTEST_RATE else "too short"

@@ -11,14 +11,15 @@ import hashlib
 import torch
 
 from ..errors import InputError
+from ..intake.limits import MAX_TENSORS_BYTES, MIB
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..text.tokenizer import TextTokenizer
-from ..weights.lora import LoRA
+from ..weights.lora import LoRA, LowRank, lora_targets
 from .adapter import begin_from
 from .batches import Source
 from .clips import Dataset
 from .masking import generators
-from .model import TrainingModel
+from .model import AUDIO, TrainingModel
 from .settings import TrainSettings
 from .trainer import Trainer
 from .world import SINGLE, World
@@ -31,6 +32,8 @@ def build_trainer(
     """A trainer at step 0. lm: unfused, on the CPU or the device; it belongs to the trainer from now on. lora: an
     adapter to begin with. Raises InputError for a dataset that does not fit the model, LoraError for the adapter."""
     check_dataset(dataset, lm)
+    if settings.method == "lora":
+        _check_size(lm, settings)
     _, generator = generators(settings.seed, "pairs")
     with torch.inference_mode(False):
         model = TrainingModel(lm, text, settings, device=device, generator=generator)
@@ -40,6 +43,22 @@ def build_trainer(
         mask_id, seed = lm.config.audio_mask_id, settings.seed
         sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
         return Trainer(model, sources[0], settings, validation=sources[1], world=world)
+
+
+def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
+    """Refuse, before anything is learnt, a LoRA that could not be read again."""
+    values = 0
+    for name, (out, into) in lora_targets(lm.config).items():
+        part = name.rpartition(".")[2]
+        if part in settings.targets or (part in AUDIO and settings.audio_modules == "lora"):
+            values += settings.rank * (out + into)
+        elif part in AUDIO and settings.audio_modules == "whole":
+            values += out * into
+    if values * 4 > MAX_TENSORS_BYTES - MIB:
+        raise InputError(
+            f"a LoRA of rank {settings.rank} would take {values * 4 / MIB:.0f} MB, at most {MAX_TENSORS_BYTES // MIB} "
+            "are allowed: lower the rank, or train fewer targets"
+        )
 
 
 def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
@@ -56,10 +75,16 @@ def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
             )
 
 
-def base_fingerprint(lm: OmniVoiceLM) -> str:
-    """What tells one base model from another: sizes, precision, and a hash of its first and last trained rows."""
+def base_fingerprint(lm: OmniVoiceLM, lora: LoRA | None = None) -> str:
+    """What tells one start from another: sizes, precision, a hash of the first and last row of every weight, and the
+    adapter that training begins with."""
     digest = hashlib.sha256(repr((lm.config, lm.get_dtype())).encode())
-    for name in ("audio_heads", "audio_embeddings"):
-        weight = lm.get_parameter(f"{name}.weight").detach().cpu().contiguous()
-        digest.update(weight.flatten().view(torch.uint8).numpy().data)
+    found = {name: parameter.detach()[[0, -1]] for name, parameter in lm.named_parameters()}
+    if lora is not None:
+        for name, change in lora.changes.items():
+            parts = (change.down, change.up * change.scale) if isinstance(change, LowRank) else (change.values,)
+            found |= {f"{name} {part}": tensor for part, tensor in enumerate(parts)}
+    for name, tensor in sorted(found.items()):
+        digest.update(name.encode())
+        digest.update(tensor.to("cpu", torch.float32).contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -110,12 +110,20 @@ class Trainer:
             self.optimizer.zero_grad(set_to_none=True)
         return float(total), float(norm)
 
-    @torch.no_grad()
     def validate(self) -> float:
         """The loss of the clips that were set aside, always under the same masks; NaN without any."""
         if self.validation is None or not self.validation.clips:
             return math.nan
-        examples = self.validation.all("validation")
+        return self.evaluate(self.validation.all("validation"))
+
+    def next_loss(self) -> float:
+        """The loss of what the next step would learn from, with nothing learnt."""
+        limits = self.settings.batch_tokens, self.settings.batch_size
+        return self.evaluate(self.source.take(self.cursor, tokens=limits[0], clips=limits[1])[0])
+
+    @torch.no_grad()
+    def evaluate(self, examples: list[Example]) -> float:
+        """The loss of these examples."""
         counts = label_counts(examples)
         rows = sum(example.length for example in examples)
         parts = divided(examples, -(-rows // self.settings.batch_tokens) * self.world.size)

@@ -1,56 +1,118 @@
-"""A checkpoint written as one single file, in another precision and with a LoRA merged in, if asked.
+"""A checkpoint written as one single file, in another precision, with LoRAs merged in or weights replaced, if asked.
 
 Names, shapes and values are checked as for loading, so what is written loads. One tensor is held at a time. The codec
-keeps its precision: it runs in float32 anyway. What training alone needs is left out.
+keeps its precision: it runs in float32 anyway. What training alone needs is left out of the single file; a folder
+for upstream's package has it all (`export_folder`).
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
+from ..errors import CheckpointError
 from ..intake.limits import check_number
-from ..intake.tensors import TensorSource, open_tensors
+from ..intake.tensors import MappedTensors, TensorSource, open_tensors
 from .files import CheckpointFiles
 from .load import lm_tensors
 from .load_codec import codec_tensors
 from .lora import Change, LoRA, merged
-from .read import Place, read_tensor
+from .read import FLOATS, Found, Place, read_tensor
 from .single_file import CODEC, EMBEDDED, LM, write_single_file
 
 STORED = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 
 
 def export_checkpoint(
-    files: CheckpointFiles, path: str | PathLike[str], *, dtype: torch.dtype | None = None, lora: LoRA | None = None,
-    strength: float = 1.0, overwrite: bool = False,
+    files: CheckpointFiles, path: str | PathLike[str], *, dtype: torch.dtype | None = None,
+    loras: Sequence[tuple[LoRA, float]] = (), tensors: Mapping[str, Tensor] = NO_TENSORS, overwrite: bool = False,
 ) -> Path:  # fmt: skip
-    """Write the model of `files` to `path`, and return the path written. dtype: of the language model, None: as stored.
+    """Write the model of `files` to `path`, and return the path written.
 
+    dtype: of the language model, None: as stored. loras: (adapter, strength); they add up. tensors: by name in the
+    checkpoint, what takes the place of the language model's own weights (a full fine-tuning's), before any LoRA.
     Raises CheckpointError or FileError for a model that would not load or a file that cannot be written, LoraError if
     a merged weight overflows.
     """
-    strength = check_number("strength", strength)
-    changes = lora.changes if lora is not None and strength != 0 else {}
     lm = lm_tensors(files.lm_config, files.lm_weights)
     codec, _ = codec_tensors(files.codec_config, files.codec_weights)
     texts = {name: files.text(name) for name in EMBEDDED}
+    with opened(files) as sources:
+        parts = {
+            LM: lm_sources(lm, sources, dtype=dtype, loras=loras, tensors=tensors),
+            CODEC: stored_sources(codec, sources),
+        }
+        return write_single_file(path, parts, texts, overwrite=overwrite)
+
+
+@contextmanager
+def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, MappedTensors]]:
+    """Every weight file of the checkpoint, mapped."""
     with ExitStack() as stack:
-        opened = {file: stack.enter_context(open_tensors(file)) for file in {*files.lm_weights, *files.codec_weights}}
+        yield {file: stack.enter_context(open_tensors(file)) for file in {*files.lm_weights, *files.codec_weights}}
 
-        def make(name: str, place: Place, target: torch.dtype, change: Change | None) -> Tensor:
-            raw = read_tensor(opened[place.path], name, place, torch.float32 if change else target)
-            return raw.to(target) if change is None else merged(raw, change, strength, name, target)
 
-        sources: dict[str, dict[str, TensorSource]] = {LM: {}, CODEC: {}}
-        for part, found, wanted in ((LM, lm, dtype), (CODEC, codec, None)):
-            for name, place in found.items():
-                target = wanted or STORED.get(place.info.dtype, torch.float32)
-                change = changes.get(name.removesuffix(".weight")) if part == LM else None
-                sources[part][name] = TensorSource(target, place.info.shape, partial(make, name, place, target, change))
-        return write_single_file(path, sources, texts, overwrite=overwrite)
+def lm_sources(
+    found: Found, sources: Mapping[Path, MappedTensors], *, dtype: torch.dtype | None,
+    loras: Sequence[tuple[LoRA, float]], tensors: Mapping[str, Tensor],
+) -> dict[str, TensorSource]:  # fmt: skip
+    """The language model's tensors as `export_checkpoint` describes them, each made when it is asked for."""
+    strengths = [check_number("strength", strength) for _, strength in loras]
+    changes: dict[str, list[tuple[Change, float]]] = {}
+    for (lora, _), strength in zip(loras, strengths):
+        for module, change in lora.changes.items() if strength != 0 else ():
+            changes.setdefault(f"{module}.weight", []).append((change, strength))
+    _check_replaced(found, tensors)
+
+    def make(name: str, place: Place, target: torch.dtype) -> Tensor:
+        changed = changes.get(name, [])
+        if name in tensors:
+            raw = tensors[name].detach().cpu()
+        else:
+            raw = read_tensor(sources[place.path], name, place, torch.float32 if changed else target)
+        result = merged(raw, changed, name, target) if changed else raw.to(target)
+        if name in tensors and not bool(torch.isfinite(result).all()):
+            raise CheckpointError(f"{name} holds NaN or Inf as {target}: use an earlier checkpoint, or another dtype")
+        return result
+
+    described = {name: (place, dtype or stored_dtype(place)) for name, place in found.items()}
+    return {
+        name: TensorSource(target, place.info.shape, partial(make, name, place, target))
+        for name, (place, target) in described.items()
+    }
+
+
+def stored_sources(found: Found, sources: Mapping[Path, MappedTensors]) -> dict[str, TensorSource]:
+    """Tensors as they are, after their values have been checked."""
+
+    def make(name: str, place: Place, target: torch.dtype) -> Tensor:
+        return read_tensor(sources[place.path], name, place, target).to(target)
+
+    return {
+        name: TensorSource(stored_dtype(place), place.info.shape, partial(make, name, place, stored_dtype(place)))
+        for name, place in found.items()
+    }
+
+
+def stored_dtype(place: Place) -> torch.dtype:
+    """Of a tensor in its file; reading one of another kind is refused when its turn comes."""
+    return STORED.get(place.info.dtype, torch.float32)
+
+
+def _check_replaced(found: Found, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if name not in found:
+            raise CheckpointError(f"{name} is no tensor of this model, so it cannot be replaced")
+        if tuple(tensor.shape) != tuple(found[name].info.shape) or tensor.dtype not in FLOATS:
+            raise CheckpointError(
+                f"{name} must have shape {tuple(found[name].info.shape)} and a float type, got {tuple(tensor.shape)} "
+                f"{tensor.dtype}"
+            )

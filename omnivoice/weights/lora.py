@@ -10,7 +10,7 @@ module. Reading adapters is `lora_read`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -126,12 +126,13 @@ def merge_into(tensors: MutableMapping[str, Tensor], lora: LoRA, strength: float
         return
     for module, change in lora.changes.items():
         name = f"{module}.weight"
-        tensors[name] = merged(tensors[name], change, strength, module, tensors[name].dtype)
+        tensors[name] = merged(tensors[name], [(change, strength)], module, tensors[name].dtype)
 
 
-def merged(weight: Tensor, change: Change, strength: float, module: str, dtype: torch.dtype) -> Tensor:
-    """One weight as `merge_into` makes it, rounded to `dtype`."""
-    result = (weight.to(torch.float32) + strength * change.change(weight)).to(dtype)
+def merged(weight: Tensor, changes: Sequence[tuple[Change, float]], module: str, dtype: torch.dtype) -> Tensor:
+    """One weight as `merge_into` makes it, with any number of (change, strength), rounded once, to `dtype`."""
+    base = weight.to(torch.float32)
+    result = sum((strength * change.change(weight) for change, strength in changes), start=base).to(dtype)
     if not bool(torch.isfinite(result).all()):
         raise LoraError(f"{module} overflows in {dtype} with this LoRA: lower its strength, or use another dtype")
     return result

@@ -81,12 +81,12 @@ def test_every_precision(checkpoint, tmp_path, dtype):
 def test_a_merged_lora_speaks_as_pefts_model(checkpoint, root, tmp_path):
     files, assets = locate_checkpoint(checkpoint), root / "tests" / "assets" / "lora"
     lora = read_lora(assets / "saved", files.lm_config)
-    path = export_checkpoint(files, tmp_path / "m.safetensors", dtype=torch.float32, lora=lora)
+    path = export_checkpoint(files, tmp_path / "m.safetensors", dtype=torch.float32, loras=[(lora, 1.0)])
     request = GenerationRequest(text="Good morning everyone.", seed=11, duration=1.0, sampling=Sampling(steps=6))
     tokens = load_file(assets / "recorded.safetensors")["saved/tokens"].long()
     assert torch.equal(Engine.load(path).generate([request])[0].codes[0], tokens)
-    plain = export_checkpoint(files, tmp_path / "plain.safetensors", lora=lora, strength=0)
-    merged = export_checkpoint(files, tmp_path / "half.safetensors", lora=lora, strength=0.5)
+    plain = export_checkpoint(files, tmp_path / "plain.safetensors", loras=[(lora, 0)])
+    merged = export_checkpoint(files, tmp_path / "half.safetensors", loras=[(lora, 0.5)])
     expected = load_file(plain)
     merge_into(expected, lora, 0.5)
     assert all(torch.equal(tensor, expected[name]) for name, tensor in load_file(merged).items())
@@ -96,7 +96,7 @@ def test_a_failing_export_leaves_nothing(checkpoint, tmp_path):
     files = locate_checkpoint(checkpoint)
     heads = LoRA("x", {"audio_heads": Difference(torch.full((8200, 40), 6e4))})
     with pytest.raises(LoraError, match=r"audio_heads\.weight overflows in torch.float16"):
-        export_checkpoint(files, tmp_path / "m.safetensors", lora=heads, strength=5.0)
+        export_checkpoint(files, tmp_path / "m.safetensors", loras=[(heads, 5.0)])
     assert list(tmp_path.iterdir()) == []
 
 

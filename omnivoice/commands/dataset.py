@@ -1,0 +1,74 @@
+"""`dataset`: recordings and texts made ready to train on: checked, encoded, and every row told about."""
+
+from __future__ import annotations
+
+import argparse
+from os import PathLike
+from os.path import isdir
+from pathlib import Path
+
+import torch
+
+from ..codec import CodecEncoder
+from ..intake.code_cache import FOLDER
+from ..intake.manifests import WANTED, read_manifest
+from ..intake.paths import as_path
+from ..ops import PLAIN_OPS, with_fast_linear
+from ..train.clips import Dataset
+from ..train.dataset import OnClip, build_dataset
+from ..weights import load_codec_encoder, locate_checkpoint
+from .models import ENVIRONMENT, find_model, usable_device
+from .speak import show_progress
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register `dataset`."""
+    parser = commands.add_parser("dataset", help="check and encode recordings to train on", description=WANTED)
+    parser.add_argument("source", help="folder, metadata.csv or .jsonl")
+    parser.add_argument("--language", help="of clips that do not say theirs: id or name, e.g. en; see: languages")
+    parser.add_argument("--instruct", metavar="WORDS", help="describes the voice of clips that do not say it")
+    parser.add_argument("--cache", metavar="FOLDER", help=f"where codes are kept; default: {FOLDER} in the dataset")
+    parser.add_argument(
+        "--model", metavar="FOLDER", help=f"model folder or single file; default: {ENVIRONMENT}, or models/omnivoice/*"
+    )
+    parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, xpu")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Encode what is not encoded yet, and print the report."""
+    device = usable_device(options.device)
+    device = torch.device("cpu") if device.type == "mps" else device  # as Engine.load does
+    read_manifest(options.source)  # a wrong path is told before the codec is read
+    dataset = load_dataset(
+        options.source, encoder=load_encoder(options.model, options.codec, device), device=device,
+        language=options.language, instruct=options.instruct, cache=options.cache, on_clip=show_progress,
+    )  # fmt: skip
+    print(dataset.report())
+
+
+def load_dataset(
+    source: str | PathLike[str], *, encoder: CodecEncoder, device: torch.device | str, language: str | None = None,
+    instruct: str | None = None, cache: str | PathLike[str] | None = None, on_clip: OnClip | None = None,
+) -> Dataset:  # fmt: skip
+    """The dataset in a folder or list, encoded where it is not yet; cache: default `.omnivoice_codes` in its folder.
+
+    Raises InputError or FileError for a source without a usable clip, or that cannot be read.
+    """
+    return build_dataset(
+        read_manifest(source), encoder, device, cache=default_cache(source) if cache is None else cache,
+        language=language, instruct=instruct, on_clip=on_clip,
+    )  # fmt: skip
+
+
+def default_cache(source: str | PathLike[str]) -> Path:
+    """The folder of codes that belongs to a dataset."""
+    where = as_path(source)
+    return (where if isdir(where) else where.parent) / FOLDER
+
+
+def load_encoder(model: str | None, codec: str | None, device: torch.device) -> CodecEncoder:
+    """The codec's encoder alone, from the model that is named or found."""
+    files = locate_checkpoint(find_model(model), codec)
+    return load_codec_encoder(files.codec_config, files.codec_weights, ops=with_fast_linear(PLAIN_OPS), device=device)

@@ -1,0 +1,115 @@
+"""Codes of training clips on disk, so that a recording is encoded once: one small safetensors file for each.
+
+What is unusual: an entry's name is a hash of the recording's content, of the codec and of how the recording was made
+ready, so nothing in the folder can be out of date; and the folder is never trusted. An entry that is damaged, empty,
+foreign or of another shape counts as missing and is written anew. A folder that cannot be written to costs a warning,
+never a clip. Writes are atomic: a kill, or another process at the same work, leaves whole entries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from os import PathLike
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import FileError, InputError
+from ..types import Waveform
+from .downloads import discard, make_folder, sha256_of
+from .limits import FRAMES_PER_SECOND, MAX_CLIP_SECONDS, MAX_CODES_BYTES
+from .paths import as_path, shown_name
+from .tensors import read_small_tensors, write_tensors
+
+FORMAT, FORMAT_VERSION = "omnivoice_codes", "1"
+FOLDER = ".omnivoice_codes"  # beside the recordings; hidden, so that it is not taken for some of them
+_LOG = logging.getLogger("omnivoice_nodes")
+_MAX_CODE = 1 << 15  # what int16 holds
+_MAX_FRAMES = MAX_CLIP_SECONDS * FRAMES_PER_SECOND
+
+
+def content_of(audio: Path | Waveform) -> str:
+    """SHA-256, in hex, of a file's bytes, or of samples and rate; raises FileError."""
+    if isinstance(audio, Path):
+        return sha256_of(audio)
+    digest = hashlib.sha256(repr((tuple(audio.samples.shape), audio.sample_rate)).encode())
+    digest.update(audio.samples.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def check_clip_codes(codes: Tensor, codebooks: int, codebook_size: int) -> Tensor:
+    """`codes` [K, T] of at most 30 s when they are a codec's; raises InputError."""
+    if codes.ndim != 2 or codes.shape[0] != codebooks or not 1 <= codes.shape[1] <= _MAX_FRAMES:
+        raise InputError(f"codes must have shape [{codebooks}, 1-{_MAX_FRAMES}], got {list(codes.shape)}")
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= min(codebook_size, _MAX_CODE):
+        raise InputError(f"codes must be 0-{min(codebook_size, _MAX_CODE) - 1}, got {low if low < 0 else high}")
+    return codes
+
+
+class CodeCache:
+    """Entries of one codec in a folder; None keeps nothing.
+
+    codec: what tells one codec and one preparation from another. `found`: entries used; `notes`: what went wrong,
+    each once.
+    """
+
+    def __init__(self, folder: str | PathLike[str] | None, codec: str, codebooks: int, codebook_size: int):
+        self._folder, self._codec = None if folder is None else as_path(folder), codec
+        self._codebooks, self._size = codebooks, codebook_size
+        self.found, self._damaged, self._warning = 0, set[Path](), ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Damaged entries, and a folder that could not be written to."""
+        damaged = f"kept codes that were damaged, and are encoded anew: {len(self._damaged)}" if self._damaged else ""
+        return tuple(note for note in (damaged, self._warning) if note)
+
+    def read(self, content: str) -> Tensor | None:
+        """The codes [K, T] int16 of a recording with that content; None if there are none that can be used."""
+        path = self._path(content)
+        if path is None or not os.path.lexists(path):
+            return None
+        try:
+            tensors, metadata = read_small_tensors(path, limit=MAX_CODES_BYTES)
+            codes = self._checked(tensors, metadata, path.stem)
+        except (FileError, InputError) as error:
+            if os.path.lexists(path):  # or else another process is just replacing it
+                _LOG.warning("%s is encoded anew: %s", path.name, error)
+                self._damaged.add(path)
+            return None
+        self.found += 1
+        return codes
+
+    def write(self, content: str, codes: Tensor) -> None:
+        """Keep the codes; a failure is told in `notes`, once, and lets the work go on."""
+        path = self._path(content)
+        if path is None:
+            return
+        metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, "key": path.stem}
+        try:
+            make_folder(path.parent)
+            if path in self._damaged:
+                discard(path)  # the writer would not replace what is not ours
+            write_tensors(path, {"codes": codes.to(torch.int16)}, metadata)
+        except FileError as error:
+            if not self._warning:
+                assert self._folder is not None
+                self._warning = f"codes are not kept in {shown_name(self._folder)} and will be made again: {error}"
+                _LOG.warning("%s", self._warning)
+
+    def _path(self, content: str) -> Path | None:
+        """In one of 256 folders: a million entries in one would make every write slow."""
+        if self._folder is None:
+            return None
+        key = hashlib.sha256(f"{content} {self._codec}".encode()).hexdigest()
+        return self._folder / key[:2] / f"{key}.safetensors"
+
+    def _checked(self, tensors: dict[str, Tensor], metadata: dict[str, str], key: str) -> Tensor:
+        expected = {"format": FORMAT, "format_version": FORMAT_VERSION, "key": key}
+        if metadata != expected or tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
+            raise InputError("it is not the entry that belongs here")
+        return check_clip_codes(tensors["codes"], self._codebooks, self._size)

@@ -1,0 +1,288 @@
+"""What is to be trained on: a folder of recordings or a list of them -> rows, before any sound is read.
+
+Sources: a folder of audio files with their transcripts beside them (.txt, .lab), LJSpeech's metadata.csv, a table with
+a header, upstream's JSONL. What is unusual: whatever is offered comes out, as a row or as a row that is refused with a
+reason; and where a root is given (a server's folders), an audio path counts only if it leads to a file inside of it,
+links followed. Lines are parsed in `manifest_lines`; texts are cleaned and languages resolved by `train`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from os.path import isdir, isfile  # unlike Path.is_file, they never raise
+from pathlib import Path
+
+from ..errors import FileError, InputError
+from ..types import Waveform
+from .limits import MAX_DATASET_FILES, MAX_DATASET_ROWS, MAX_TRANSCRIPT_BYTES
+from .manifest_lines import Fields, Lines, read_jsonl, read_plain, read_table
+from .paths import as_path, shown_name
+
+AUDIO_SUFFIXES = (
+    ".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka",
+)  # fmt: skip
+TEXT_SUFFIXES = (".txt", ".lab")  # the first one counts where both are there
+TABLE, TABLE_SUFFIXES, JSONL = "metadata.csv", (".csv", ".tsv", ".txt", ".lst", ".list"), ".jsonl"
+AUDIO_FOLDERS = ("", "wavs", "clips", "audio")  # where a table's recordings are, seen from it
+OUTSIDE = "it lies outside the dataset folder"
+WANTED = (
+    f"a dataset is a folder with {TABLE} (id|text, or a table with a header), one {JSONL} file, or audio files "
+    "(.wav, .flac, .ogg, .mp3 ...) with a transcript of the same name beside each (.txt or .lab)"
+)
+_MAX_NAME_CHARS = 80
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One recording and what its source says about it; nothing is cleaned yet, but an empty label is None.
+
+    name: what messages call it. audio: a file, or the sound itself. clean_start: in frames.
+    """
+
+    name: str
+    audio: Path | Waveform
+    text: str
+    language: str | None = None
+    instruct: str | None = None
+    pinyin: str | None = None
+    clean_start: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """source: its name. rejected: (name, reason) of every row that cannot be used. notes: what else was odd."""
+
+    source: str
+    rows: tuple[Row, ...]
+    rejected: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_manifest(source: str | PathLike[str], *, root: str | PathLike[str] | None = None) -> Manifest:
+    """The rows of a folder, or of a list in a file (.jsonl, or a table: .csv, .tsv, .txt, .lst, .list).
+
+    root: every file must be in that folder, links followed; None: what a list names is the user's own.
+    Raises InputError for a source that is none, FileError for one that cannot be read.
+    """
+    where = as_path(source)
+    if not isdir(where) and not isfile(where):
+        raise FileError(f"{shown_name(where)} does not exist: {WANTED}")
+    inside = None if root is None else as_path(root)
+    notes: list[str] = []
+    file = _list_in(where, notes) if isdir(where) else where
+    if file is None:
+        return _from_sidecars(where, where if inside is None else inside)
+    if inside is not None and not is_within(file, inside):
+        raise InputError(f"{shown_name(file)}: {OUTSIDE}")
+    suffix = file.suffix.lower()
+    if suffix != JSONL and suffix not in TABLE_SUFFIXES:
+        raise InputError(f"{shown_name(file)} is no list of recordings: {WANTED}")
+    lines = read_jsonl(file) if suffix == JSONL else read_table(file)
+    return _from_lines(file, lines, _Finder(file.parent, inside, loose=suffix != JSONL), notes)
+
+
+def is_within(path: Path, root: Path) -> bool:
+    """Whether `path`, links followed, is `root` or in it. What cannot be inside by its letters is not looked up."""
+    return _is_within(path, os.path.abspath(root), os.path.realpath(root))
+
+
+def _is_within(path: Path, root: str, real_root: str) -> bool:
+    letters = os.path.abspath(path)
+    return (_below(letters, root) or _below(letters, real_root)) and _below(os.path.realpath(path), real_root)
+
+
+def dataset_stamp(folder: Path) -> str:
+    """Changes when a file in the folder does, by name, size or time; for a host that keeps results."""
+    digest = hashlib.sha256()
+    for path in _walk(folder):
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue  # it went in the meantime
+        line = f"{path.relative_to(folder).as_posix()} {status.st_size} {status.st_mtime_ns}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _below(path: str, folder: str) -> bool:
+    """Of two absolute, normal paths."""
+    path, folder = os.path.normcase(path), os.path.normcase(folder)
+    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Every file below `folder`, by name; hidden ones are left out, linked folders not entered."""
+    count = 0
+    for place, folders, files in os.walk(folder, followlinks=False):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            count += 1
+            if count > MAX_DATASET_FILES:
+                raise FileError(f"{shown_name(folder)} must have at most {MAX_DATASET_FILES} files: split it")
+            if not name.startswith("."):
+                yield Path(place, name)
+
+
+def _list_in(folder: Path, notes: list[str]) -> Path | None:
+    """The list that a folder holds; raises InputError if it cannot be told which."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError as error:
+        raise FileError(f"cannot list folder {shown_name(folder)}: {error.strerror}") from error
+    lists = [name for name in names if name.lower().endswith(JSONL) and isfile(folder / name)]
+    table = next((name for name in names if name.lower() == TABLE and isfile(folder / name)), None)
+    if table:
+        notes += [f"{_some(lists)} not read: {table} is there"] if lists else []
+        return folder / table
+    if len(lists) > 1:
+        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {_some(lists)}: name one of them")
+    return folder / lists[0] if lists else None
+
+
+# Transcripts beside their recordings.
+
+
+def _from_sidecars(folder: Path, root: Path) -> Manifest:
+    recordings: list[Path] = []
+    texts: dict[Path, list[Path]] = {}
+    for path in _walk(folder):
+        suffix = path.suffix.lower()
+        if suffix in AUDIO_SUFFIXES:
+            recordings.append(path)
+        elif suffix in TEXT_SUFFIXES:
+            texts.setdefault(path.with_suffix(""), []).append(path)
+    if not recordings and not texts:
+        raise InputError(f"{shown_name(folder)} holds no dataset: {WANTED}")
+    rows: list[Row] = []
+    rejected: list[tuple[str, str]] = []
+    for path in recordings:
+        name = _name(path.relative_to(folder).as_posix())
+        found = _sidecar(path, texts.get(path.with_suffix(""), []), root)
+        if isinstance(found, Row):
+            rows.append(Row(name, found.audio, found.text))
+        else:
+            rejected.append((name, found))
+    stems = {path.with_suffix("") for path in recordings}
+    alone = [path for stem, paths in texts.items() if stem not in stems for path in paths]
+    rejected += [(_name(p.relative_to(folder).as_posix()), "no recording of that name is beside it") for p in alone]
+    twice = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
+    unread = [path.name for paths in twice for path in paths]
+    notes = [f"{_some(unread)} not read: the recording has another transcript"] if unread else []
+    return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
+
+
+def _preference(path: Path) -> tuple[int, str]:
+    return TEXT_SUFFIXES.index(path.suffix.lower()), path.name
+
+
+def _sidecar(path: Path, texts: Sequence[Path], root: Path) -> Row | str:
+    """The recording with its text, or what is wrong."""
+    if not texts:
+        return f"no transcript is beside it: put what it says into {shown_name(path.with_suffix('.txt'))}"
+    text = min(texts, key=_preference)
+    if not is_within(path, root) or not is_within(text, root):
+        return OUTSIDE
+    try:
+        return Row("", path, read_plain(text, limit=MAX_TRANSCRIPT_BYTES))
+    except FileError as error:
+        return str(error)
+
+
+# Lists.
+
+
+class _Finder:
+    """Where the recordings of a list are: beside it; loose: or in a usual folder, with or without their ending."""
+
+    def __init__(self, base: Path, root: Path | None, *, loose: bool):
+        self._places, self._loose = [base / folder for folder in (AUDIO_FOLDERS if loose else ("",))], loose
+        self._roots = None if root is None else (os.path.abspath(root), os.path.realpath(root))
+        self._listed: dict[Path, dict[str, str]] = {}
+
+    def find(self, name: str) -> Path | str:
+        """The file, or what is wrong."""
+        if not name:
+            return "it names no audio file"
+        try:
+            os.fsencode(name)
+        except UnicodeError:
+            return "its audio path is not a path"
+        if "\0" in name:
+            return "its audio path is not a path"
+        candidates = [p for p in (place / name for place in self._places) if self._may_be_used(p)]
+        found = next((path for path in candidates if isfile(path)), None)
+        if found is None and self._loose:
+            found = next(filter(None, map(self._with_ending, candidates)), None)
+        if found is None:
+            known = len(candidates) == len(self._places)
+            return f"{_name(shown_name(name))} does not exist" if known else OUTSIDE
+        if not self._may_be_used(found):  # with its ending, it may be a link
+            return OUTSIDE
+        if found.suffix.lower() not in AUDIO_SUFFIXES:
+            return f"{_name(found.name)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})"
+        return found
+
+    def _may_be_used(self, path: Path) -> bool:
+        return self._roots is None or _is_within(path, *self._roots)
+
+    def _with_ending(self, path: Path) -> Path | None:
+        if path.parent not in self._listed:
+            try:
+                names = sorted(os.listdir(path.parent), reverse=True)
+            except OSError:
+                names = []
+            audio = [name for name in names if name.lower().endswith(AUDIO_SUFFIXES)]
+            self._listed[path.parent] = {os.path.splitext(name)[0]: name for name in audio}
+        name = self._listed[path.parent].get(path.name)
+        return None if name is None else path.parent / name
+
+
+def _from_lines(file: Path, lines: Lines, finder: _Finder, notes: list[str]) -> Manifest:
+    if not lines.rows:
+        raise InputError(f"{shown_name(file)} has no rows: {WANTED}")
+    if len(lines.rows) > MAX_DATASET_ROWS:
+        raise InputError(f"{shown_name(file)} must have at most {MAX_DATASET_ROWS} rows, got {len(lines.rows)}")
+    rows: list[Row] = []
+    rejected: list[tuple[str, str]] = []
+    for fields in lines.rows:
+        found = _row(fields, finder)
+        if isinstance(found, Row):
+            rows.append(found)
+        else:
+            rejected.append((_name(fields.name), found))
+    if lines.unused:
+        notes.append(f"not used in {shown_name(file)}: {_some(list(lines.unused))}")
+    names = Counter(fields.name for fields in lines.rows if not fields.reason)
+    if twice := [_name(name) for name, count in names.items() if count > 1]:
+        notes.append(f"names that occur more than once: {_some(twice)}; all their rows are used")
+    return Manifest(shown_name(file), tuple(rows), tuple(rejected), tuple(notes))
+
+
+def _row(fields: Fields, finder: _Finder) -> Row | str:
+    if fields.reason:
+        return fields.reason
+    start = fields.clean_start
+    if start and not (start.isdecimal() and len(start) < 10):
+        return "clean_start_token_idx must be a whole number of frames from 0 on"
+    found = finder.find(fields.audio)
+    if isinstance(found, str):
+        return found
+    return Row(
+        _name(fields.name), found, fields.text, language=fields.language or None, instruct=fields.instruct or None,
+        pinyin=fields.pinyin or None, clean_start=int(start) if start else None,
+    )  # fmt: skip
+
+
+def _name(text: str) -> str:
+    """A name for messages: short, on one line, printable."""
+    return "".join(char if char.isprintable() else "?" for char in text[-_MAX_NAME_CHARS:])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))

@@ -1,0 +1,194 @@
+"""Rows of recordings and texts -> a `Dataset` of codes: checked, encoded once, and every row accounted for.
+
+What is unusual: a text is stored as generation would read it, and a described voice in the words that generation
+would use, so that training and speaking meet the same prompt. One bad clip never stops the rest: it is named with its
+reason. Codes are kept on disk by content (`intake.code_cache`), so work that was stopped goes on where it was. Nothing
+here opens a file, mixes clips into batches, or drops conditions; upstream's scripts do the first two in one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..audio.training_clip import VERSION, prepare_clip
+from ..codec import CodecEncoder
+from ..errors import FileError, InputError
+from ..intake.audio_files import read_audio
+from ..intake.code_cache import CodeCache, check_clip_codes, content_of
+from ..intake.limits import FRAMES_PER_SECOND, MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
+from ..intake.manifests import Manifest, Row
+from ..intake.text_in import clean_text
+from ..text.clean import speakable
+from ..text.design import MAX_CHARS, parse_design, render_design
+from ..text.duration import rate_fault
+from ..text.languages import resolve_language
+from ..types import Waveform
+from .clips import Clip, Dataset, Rejected
+
+_LEFT_OPEN = " and is left open: the model guesses it from the text"  # true of generation, not of training
+_UNSET = ("", "none", "null")
+_MAX_NAMED = 5
+
+
+class OnClip(Protocol):
+    """Called after every clip with (clips done, clips in all); may raise to cancel."""
+
+    def __call__(self, done: int, total: int, /) -> None: ...
+
+
+def graph_rows(waveforms: Sequence[Waveform], texts: Sequence[str]) -> Manifest:
+    """Recordings and what each says, as many of the one as of the other; raises InputError."""
+    if len(waveforms) != len(texts):
+        raise InputError(f"there must be one text for each recording, got {len(texts)} for {len(waveforms)}")
+    rows = (Row(f"clip {i}", waveform, text) for i, (waveform, text) in enumerate(zip(waveforms, texts), start=1))
+    return Manifest("the audio input", tuple(rows))
+
+
+def build_dataset(
+    manifest: Manifest, encoder: CodecEncoder, device: torch.device | str, *,
+    cache: str | PathLike[str] | None = None, language: str | None = None, instruct: str | None = None,
+    on_clip: OnClip | None = None,
+) -> Dataset:  # fmt: skip
+    """Check and encode every row, on `device`, where the encoder computes.
+
+    cache: a folder for codes, made if it is not there; None keeps none. language, instruct: for rows without their
+    own. on_clip(done, total) may raise; what was encoded until then is kept. Raises InputError for a default that
+    cannot be used, and when no clip is left, with the first five reasons.
+    """
+    defaults = _Labels(_language(language), _label(instruct))
+    config = encoder.config
+    store = CodeCache(cache, f"{codec_identity(encoder)} {VERSION}", config.codebooks, config.codebook_size)
+    reader = _Reader(encoder, torch.device(device), store)
+    clips: list[Clip] = []
+    rejected = [Rejected(name, reason) for name, reason in manifest.rejected]
+    seen: dict[tuple[str, str], None] = {}
+    copies: list[str] = []
+    for done, row in enumerate(manifest.rows, start=1):
+        try:
+            clip, content = reader.clip(row, defaults)
+        except (InputError, FileError) as error:
+            rejected.append(Rejected(row.name, str(error)))
+        else:
+            if (content, clip.text) in seen:
+                copies.append(clip.name)
+            seen[content, clip.text] = None
+            clips.append(clip)
+        if on_clip is not None:
+            on_clip(done, len(manifest.rows))
+    if not clips:
+        reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
+        raise InputError(f"no usable clip in {manifest.source}, {len(rejected)} rejected: {reasons}")
+    same = f"same recording and same text as an earlier clip: {_some(copies)}; used again" if copies else ""
+    notes = (*manifest.notes, *((same,) if same else ()), *store.notes)
+    return Dataset(tuple(clips), tuple(rejected), notes)
+
+
+def codec_identity(encoder: CodecEncoder) -> str:
+    """SHA-256, in hex, over the codec's configuration and its last, small weights (quantizer and the layer before)."""
+    digest = hashlib.sha256(repr(encoder.config).encode())
+    for part in (encoder.fc, encoder.quantizer):
+        for name, weight in sorted(part.state_dict().items()):
+            digest.update(f"{name} {tuple(weight.shape)}".encode())
+            digest.update(weight.detach().to(device="cpu", dtype=torch.float32).contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Labels:
+    language: str | None
+    instruct: str
+
+
+class _Reader:
+    """A row -> its clip, by way of the codes that are kept."""
+
+    def __init__(self, encoder: CodecEncoder, device: torch.device, store: CodeCache):
+        self._encoder, self._device, self._store = encoder, device, store
+
+    def clip(self, row: Row, defaults: _Labels) -> tuple[Clip, str]:
+        """The clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
+        labelled = _labelled(row, defaults)
+        content = content_of(row.audio)
+        codes = self._store.read(content)
+        if codes is None:
+            samples = prepare_clip(read_audio(row.audio) if isinstance(row.audio, Path) else row.audio)
+            _check(labelled, samples.shape[1] // self._encoder.config.hop_length)
+            codes = check_clip_codes(
+                self._encoder.encode(samples.to(self._device)).cpu(), self._encoder.config.codebooks,
+                self._encoder.config.codebook_size,
+            )  # fmt: skip
+            self._store.write(content, codes)
+        _check(labelled, codes.shape[1])
+        return replace(labelled, codes=_plain(codes)), content
+
+
+def _labelled(row: Row, defaults: _Labels) -> Clip:
+    """The clip without its codes."""
+    text = _text(row.text, "the text")
+    pinyin = None if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
+    return Clip(
+        row.name, torch.empty(0, 0, dtype=torch.int16), text, language=_language(row.language) or defaults.language,
+        instruct=_instruct(_label(row.instruct) or defaults.instruct, text), pinyin=pinyin,
+        clean_start=row.clean_start,
+    )  # fmt: skip
+
+
+def _text(text: str, name: str) -> str:
+    """As generation reads it."""
+    cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
+    if not cleaned:
+        raise InputError(f"{name} is empty: write what the recording says")
+    return speakable(cleaned)
+
+
+def _language(name: str | None) -> str | None:
+    """The id, or None where none is given; raises InputError for one that is not known: it would be trained as none."""
+    if name is not None and len(name) > MAX_LABEL_CHARS:
+        raise InputError(f"language must be at most {MAX_LABEL_CHARS} characters, got {len(name)}")
+    found, warnings = resolve_language(name)
+    if warnings:
+        raise InputError("; ".join(warnings).replace(_LEFT_OPEN, ""))
+    return found
+
+
+def _label(instruct: str | None) -> str:
+    """An instruct on one line, empty for none."""
+    cleaned = " ".join(clean_text(instruct or "", name="instruct", limit=MAX_CHARS).split())
+    return "" if cleaned.lower() in _UNSET else cleaned
+
+
+def _instruct(label: str, text: str) -> str | None:
+    """A described voice as generation spells it for this text; anything else, such as a speaker's name, as it is."""
+    if not label:
+        return None
+    try:
+        design = parse_design(label)
+    except InputError:
+        return label
+    return label if design is None else render_design(design, text)
+
+
+def _check(clip: Clip, frames: int) -> None:
+    seconds = frames / FRAMES_PER_SECOND
+    if problem := rate_fault(clip.text, seconds):
+        raise InputError(f"its text is {problem} for {seconds:.1f} s of speech: it must be what the recording says")
+    if clip.clean_start is not None and clip.clean_start >= frames:
+        raise InputError(f"clean_start_token_idx must be below its {frames} frames, got {clip.clean_start}")
+
+
+def _plain(codes: Tensor) -> Tensor:
+    """int16 on the CPU, and no inference tensor, which could not be trained on; hosts run nodes in inference mode."""
+    with torch.inference_mode(False):
+        return codes.to(torch.int16).clone()
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))

@@ -1,0 +1,267 @@
+"""Writing LoRA adapters: as ComfyUI's single file, as the dict of a LORA_MODEL socket, and as a PEFT folder.
+
+Unusual: the writer is told nothing that the changes themselves say. Ranks, scales, target modules and modules_to_save
+of a PEFT folder are read off them, and what differs from the most common becomes rank_pattern and alpha_pattern, so
+tensors and settings cannot contradict each other. Metadata is an allow-list without paths, since such files are
+shared. What is written is within what `lora_read` reads, which stands beside this.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from os import PathLike
+from os.path import isdir, isfile, lexists
+from pathlib import Path
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from ..errors import FileError, InputError, LoraError
+from ..intake.downloads import make_folder
+from ..intake.files import write_atomic
+from ..intake.limits import MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
+from ..intake.paths import as_path, shown_name
+from ..intake.tensors import check_header, write_tensors
+from .lora import Change, Difference, LoRA, LowRank, Replacement
+from .lora_keys import PEFT_PREFIX
+from .lora_peft import checked_alpha, checked_rank, parse_settings
+from .lora_read import ADAPTER, ADAPTER_CONFIG
+from .read import FLOATS
+
+FORMAT, FORMAT_VERSION = "omnivoice_lora", "1"
+METADATA_KEYS = ("name", "base", "data", "settings", "steps", "consent")
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+# A root, a home, a drive or a share, where a path may begin; and the form of access tokens.
+_PRIVATE = re.compile(r"(?:^|[\s\"'=:,;(\[{<])(?:/\w|~[/\\]|\\\\)|(?<![A-Za-z])[A-Za-z]:[\\/]|file:|\bhf_\w{16}", re.I)
+_EMBEDDING = "audio_embeddings"
+# The codec of upstream's model has a q_proj, k_proj and v_proj of its own, which PEFT would wrap too.
+_EXCLUDED = ".*audio_tokenizer.*"
+_NO_TARGETS = "dummy-target-modules"  # PEFT's word for none (peft/utils/constants.py:406)
+_DIGITS = 12  # of an alpha: rank * scale gives back what was set, without the last bits' noise
+
+
+def lora_tensors(lora: LoRA, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    """The adapter in ComfyUI's names: MODULE.lora_up.weight [out, r], .lora_down.weight [r, in] and .alpha for pairs,
+    .diff for differences, .set_weight for whole weights (comfy/lora.py:72, comfy/weight_adapter/lora.py:160).
+
+    New contiguous tensors on the CPU in `dtype` (alpha: float32) that share no memory: what core's SaveLoRA asks for.
+    Raises InputError for another dtype, LoraError for values that do not fit it.
+    """
+    tensors: dict[str, Tensor] = {}
+    for module, change in _sorted_changes(lora).items():
+        if isinstance(change, LowRank):
+            tensors[f"{module}.lora_up.weight"] = _stored(change.up, dtype, module)
+            tensors[f"{module}.lora_down.weight"] = _stored(change.down, dtype, module)
+            alpha = checked_alpha(change.scale * checked_rank(change.rank, module), change.rank, module)
+            tensors[f"{module}.alpha"] = torch.tensor(alpha, dtype=torch.float32)
+        else:
+            suffix = "set_weight" if isinstance(change, Replacement) else "diff"
+            tensors[f"{module}.{suffix}"] = _stored(change.values, dtype, module)
+    return tensors
+
+
+def write_lora(
+    path: str | PathLike[str], lora: LoRA, metadata: Mapping[str, str] = NO_METADATA, *,
+    dtype: torch.dtype = torch.float32, overwrite: bool = False,
+) -> Path:  # fmt: skip
+    """Write one .safetensors file, atomically, and return the path written. metadata: see `METADATA_KEYS`.
+
+    With overwrite a file of this format is replaced, never another. Raises FileError, InputError for the metadata,
+    LoraError for an adapter that cannot be written.
+    """
+    where = as_path(path)
+    if where.suffix != ".safetensors":
+        raise InputError(f"a LoRA file must end in .safetensors, got {shown(where.name)}")
+    tensors = lora_tensors(lora, dtype)
+    _check_size(tensors)
+    about = {"format": FORMAT, "format_version": FORMAT_VERSION, **checked_metadata(metadata)}
+    return write_tensors(where, tensors, about, overwrite=overwrite)
+
+
+def write_peft(
+    folder: str | PathLike[str], lora: LoRA, metadata: Mapping[str, str] = NO_METADATA, *,
+    rslora: bool = False, dropout: float = 0.0, weight_of: Callable[[str], Tensor] | None = None,
+    dtype: torch.dtype = torch.float32, overwrite: bool = False,
+) -> Path:  # fmt: skip
+    """Write adapter_model.safetensors and then adapter_config.json, as PEFT 0.21 reads them on upstream's whole model,
+    and return the folder, which is made if it is not there.
+
+    rslora, dropout: what the config says of the training; rslora decides how a scale is spelled, not what it is.
+    weight_of: module -> base weight, for differences, which PEFT has no form for. With overwrite an adapter that this
+    wrote is replaced, never another's; other files in the folder stay. Raises as `write_lora` does.
+    """
+    changes = {module: _peft_form(module, change, weight_of) for module, change in _sorted_changes(lora).items()}
+    config = peft_config(changes, rslora=rslora, dropout=dropout)
+    about = {"format": "pt", "writer": FORMAT, "format_version": FORMAT_VERSION, **checked_metadata(metadata)}
+    tensors = _peft_tensors(changes, dtype)
+    _check_size(tensors)
+    where = make_folder(folder)
+    replaced = _check_folder(where, overwrite=overwrite)
+    write_tensors(where / ADAPTER, tensors, about, overwrite=replaced)
+    text = json.dumps(config, indent=2, sort_keys=True) + "\n"
+    write_atomic(where / ADAPTER_CONFIG, text.encode(), overwrite=replaced)
+    return where
+
+
+def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """`metadata` when it holds nothing but short texts under `METADATA_KEYS` and no path or token; raises
+    InputError."""
+    for key, value in metadata.items():
+        if key not in METADATA_KEYS:
+            raise InputError(f"metadata of a LoRA may hold {', '.join(METADATA_KEYS)} only, got {shown(key)}")
+        if not isinstance(value, str) or len(value) > MAX_LORA_TEXT_CHARS or not value.isprintable():
+            raise InputError(
+                f"metadata {key} must be one line of at most {MAX_LORA_TEXT_CHARS} printable characters, got "
+                f"{shown(value)}"
+            )
+        if _PRIVATE.search(value):
+            raise InputError(f"metadata {key} holds a path or a token, which may not go into a shared file: remove it")
+    return dict(metadata)
+
+
+def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout: float = 0.0) -> dict[str, object]:
+    """adapter_config.json for these pairs and whole weights: the keys of peft 0.21.2 that say something here, and
+    those without which it warns."""
+    if not 0 <= dropout < 1:
+        raise InputError(f"dropout must be at least 0 and below 1, got {shown(dropout)}")
+    pairs = {module: change for module, change in changes.items() if isinstance(change, LowRank)}
+    ranks = {module: checked_rank(pair.rank, module) for module, pair in pairs.items()}
+    alphas = {module: _peft_alpha(pair, module, rslora=rslora) for module, pair in pairs.items()}
+    rank, rank_pattern = _common_and_others(ranks, changes)
+    alpha, alpha_pattern = _common_and_others(alphas, changes)
+    whole = [module for module in changes if module not in pairs]
+    config: dict[str, object] = {
+        "alpha_pattern": alpha_pattern,
+        "auto_mapping": {"base_model_class": "OmniVoice", "parent_library": "omnivoice.models.omnivoice"},
+        "base_model_name_or_path": None,
+        "bias": "none",
+        "exclude_modules": _EXCLUDED,
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "lora_alpha": 1 if alpha is None else alpha,
+        "lora_dropout": dropout,
+        "modules_to_save": whole or None,
+        "peft_type": "LORA",
+        "r": 1 if rank is None else rank,
+        "rank_pattern": rank_pattern,
+        "target_modules": [name for name, _ in _groups(pairs, changes)] or _NO_TARGETS,
+        "task_type": None,
+        "use_dora": False,
+        "use_rslora": rslora,
+    }
+    settings = parse_settings(config)  # what we write, we can read
+    for module, pair in pairs.items():
+        assert math.isclose(settings.scale(module, pair.rank), pair.scale, rel_tol=1e-9), "the patterns say the scale"
+    return config
+
+
+def _sorted_changes(lora: LoRA) -> dict[str, Change]:
+    if not lora.changes:
+        raise LoraError(f"{lora.source} changes nothing: there is nothing to write")
+    return dict(sorted(lora.changes.items()))
+
+
+def _stored(tensor: Tensor, dtype: torch.dtype, module: str) -> Tensor:
+    """A contiguous copy on the CPU, in memory of its own."""
+    if dtype not in FLOATS:
+        raise InputError(f"a LoRA is written as float32, float16 or bfloat16, got {dtype}")
+    copy = torch.empty(tensor.shape, dtype=dtype)
+    copy.copy_(tensor.detach())
+    if not bool(torch.isfinite(copy).all()):
+        raise LoraError(f"{module} holds NaN or Inf as {dtype}: write it as float32, or use an earlier checkpoint")
+    return copy
+
+
+def _check_size(tensors: Mapping[str, Tensor]) -> None:
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    if size > MAX_TENSORS_BYTES:
+        raise LoraError(
+            f"the LoRA would be {size} bytes large, at most {MAX_TENSORS_BYTES} can be read again: write it as "
+            "bfloat16, or train a lower rank"
+        )
+
+
+def _peft_form(module: str, change: Change, weight_of: Callable[[str], Tensor] | None) -> Change:
+    """The change, a difference as a whole weight."""
+    if not isinstance(change, Difference):
+        return change
+    if weight_of is None:
+        raise LoraError(f"PEFT has no form for the difference of {module}: write one file, or give the base weights")
+    return Replacement(weight_of(module).detach().to(device="cpu", dtype=torch.float32) + change.values.float())
+
+
+def _peft_tensors(changes: Mapping[str, Change], dtype: torch.dtype) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for module, change in changes.items():
+        stem = PEFT_PREFIX + module
+        if not isinstance(change, LowRank):
+            tensors[f"{stem}.weight"] = _stored(change.values, dtype, module)
+        elif module == _EMBEDDING:  # PEFT keeps an embedding's pair transposed: (r, rows) and (E, r)
+            tensors[f"{stem}.lora_embedding_A"] = _stored(change.up.T, dtype, module)
+            tensors[f"{stem}.lora_embedding_B"] = _stored(change.down.T, dtype, module)
+        else:
+            tensors[f"{stem}.lora_A.weight"] = _stored(change.down, dtype, module)
+            tensors[f"{stem}.lora_B.weight"] = _stored(change.up, dtype, module)
+    return tensors
+
+
+def _check_folder(folder: Path, *, overwrite: bool) -> bool:
+    """Whether an adapter of ours is there to be replaced; raises FileError for one that may not be."""
+    model, config = folder / ADAPTER, folder / ADAPTER_CONFIG
+    if not lexists(model) and not lexists(config):
+        return False
+    name = shown_name(folder)
+    if not overwrite:
+        raise FileError(f"the folder {name} holds an adapter already: choose another name")
+    if isdir(config) or not isfile(model) or check_header(model).metadata.get("writer") != FORMAT:
+        raise FileError(f"the folder {name} holds an adapter that is not ours to replace: choose another name")
+    return True
+
+
+def _peft_alpha(pair: LowRank, module: str, *, rslora: bool) -> float:
+    alpha = float(f"{pair.scale * (math.sqrt(pair.rank) if rslora else pair.rank):.{_DIGITS}g}")
+    checked_alpha(alpha, pair.rank, module)
+    return int(alpha) if alpha.is_integer() else alpha
+
+
+def _groups(modules: Mapping[str, object], every: Mapping[str, object]) -> list[tuple[str, list[str]]]:
+    """(name, its modules): all modules of one kind under the kind's name (q_proj), if it means no other of `every`."""
+    kinds = defaultdict[str, list[str]](list)
+    for module in modules:
+        kinds[module.rpartition(".")[2]].append(module)
+    found: list[tuple[str, list[str]]] = []
+    for kind, members in kinds.items():
+        alone = sum(module.rpartition(".")[2] == kind for module in every) == len(members)
+        found += [(kind, members)] if alone and _same_layers(members, every) else [(name, [name]) for name in members]
+    return found
+
+
+def _same_layers(members: list[str], every: Mapping[str, object]) -> bool:
+    """Whether the kind is there in each layer, from the first to the last that the adapter touches."""
+    layers, own = (
+        {name.split(".")[2] for name in names if name.startswith("llm.layers.")} for names in (every, members)
+    )
+    return not own or own == layers == {str(layer) for layer in range(len(layers))}
+
+
+def _common_and_others(
+    values: Mapping[str, float], every: Mapping[str, object]
+) -> tuple[float | None, dict[str, float]]:
+    """The most common value, and a pattern for each group or module of another."""
+    if not values:
+        return None, {}
+    common = Counter(values.values()).most_common(1)[0][0]
+    patterns: dict[str, float] = {}
+    for name, members in _groups(values, every):
+        found = {values[module] for module in members}
+        if len(found) == 1:
+            patterns |= {name: found.pop()} if found != {common} else {}
+        else:
+            patterns |= {module: values[module] for module in members if values[module] != common}
+    return common, patterns

@@ -1,0 +1,79 @@
+"""`dataset` on the command line: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnivoice.__main__ import main
+from omnivoice.commands.dataset import default_cache, load_dataset, load_encoder
+from omnivoice.intake.audio_files import write_wav
+from omnivoice.types import Waveform
+
+
+@pytest.fixture
+def source(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two good clips and one without a transcript; the model is in the environment."""
+    monkeypatch.setenv("OMNIVOICE_MODEL", str(checkpoint))
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for i in range(3):
+        samples = 0.1 * torch.randn(1, 36_000, generator=torch.Generator().manual_seed(i))
+        write_wav(folder / f"{i}.wav", Waveform(samples, 24_000))
+    for i in range(2):
+        (folder / f"{i}.txt").write_text("Good morning everyone.")
+    return folder
+
+
+def test_report_and_kept_codes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dataset", str(source), "--language", "English", "--instruct", "Female"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
+    assert told[1:] == ["rejected 2.wav: no transcript is beside it: put what it says into 2.txt"]
+    entries = {path: path.stat().st_mtime_ns for path in (source / ".omnivoice_codes").rglob("*.safetensors")}
+    assert len(entries) == 2
+    assert main(["dataset", str(source)]) == 0
+    assert {path: path.stat().st_mtime_ns for path in entries} == entries
+
+
+def test_a_list_and_another_folder_for_codes(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (source / "metadata.csv").write_text("0|Good morning everyone.\n9|Nothing.\n")
+    assert main(["dataset", str(source / "metadata.csv"), "--cache", str(tmp_path / "codes")]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["rejected 9: 9 does not exist"]
+    assert any((tmp_path / "codes").rglob("*.safetensors")) and not (source / ".omnivoice_codes").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gone"], "error: gone does not exist: a dataset is a folder"),
+        (["empty"], "error: empty holds no dataset: a dataset is a folder"),
+        (["bad"], "error: no usable clip in bad, 1 rejected: a.txt: no recording of that name is beside it"),
+        (["set", "--language", "xx-nope"], "error: language 'xx-nope' is not known; close are"),
+        (["set", "--model", "gone"], "error: model folder gone does not exist"),
+        (["set", "--device", "cuda:99"], "error: device 'cuda:99' cannot be used here"),
+    ],
+)
+def test_refusals(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str],
+    message: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(source.parent)
+    (source.parent / "empty").mkdir()
+    (source.parent / "bad").mkdir()
+    (source.parent / "bad" / "a.txt").write_text("x")
+    assert main(["dataset", *arguments]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith(message) and told.out == ""
+
+
+def test_load_dataset_is_what_the_command_does(source: Path) -> None:
+    encoder = load_encoder(None, None, torch.device("cpu"))
+    seen: list[tuple[int, int]] = []
+    made = load_dataset(source, encoder=encoder, device="cpu", on_clip=lambda *at: seen.append(at))
+    assert (len(made.clips), made.rows, seen) == (2, 3, [(1, 2), (2, 2)])
+    assert default_cache(source) == default_cache(source / "0.wav") == source / ".omnivoice_codes"
+    again = load_dataset(source, encoder=encoder, device="cpu", language="en", instruct="Ann")
+    assert [(clip.language, clip.instruct) for clip in again.clips] == [("en", "Ann")] * 2

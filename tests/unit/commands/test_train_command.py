@@ -1,0 +1,174 @@
+"""`train`: from a config file to an adapter or a model, gone on with after Ctrl-C, and refused in words."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnivoice.__main__ import main
+from omnivoice.commands import train as command
+from omnivoice.commands.train import progress_line, training_dtype
+from omnivoice.commands.train_config import EXAMPLE, read_order
+from omnivoice.engine import Engine
+from omnivoice.errors import InputError
+from omnivoice.train.run import RunFolder
+from omnivoice.train.trainer import StepReport
+from omnivoice.types import GenerationRequest, Sampling
+from omnivoice.weights import locate_checkpoint
+from omnivoice.weights.lora_read import read_lora
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+CHECKPOINT = ASSETS / "checkpoint"
+SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A config beside its data, which are named relative to it."""
+    shutil.copytree(ASSETS / "training" / "clips", tmp_path / "clips")
+    return write(tmp_path)
+
+
+def write(folder: Path, changes: dict | None = None, **entries: object) -> Path:
+    table = {
+        "data": "clips", "output": "runs/anna", "model": str(CHECKPOINT), "language": "en",
+        "settings": {**SETTINGS, **(changes or {})}, **entries,
+    }  # fmt: skip
+    path = folder / "config.json"
+    path.write_text(json.dumps(table))
+    return path
+
+
+def losses(folder: Path) -> list[float]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [entry["loss"] for entry in lines if "loss" in entry]
+
+
+def test_a_lora_from_recordings(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, {"validation": 0.25, "validate_every": 2, "sample_every": 4, "sample_text": "Red book."})
+    assert main(["train", str(config)]) == 0
+    said = capsys.readouterr()
+    assert "8 of 8 clips" in said.out and "training LoRA of rank 2, alpha 4: 4 steps" in said.out
+    assert "finished after 4 of 4 steps" in said.out
+    assert "step 1/4, loss" in said.err and "step 4: validation loss" in said.err
+    run = config.parent / "runs" / "anna"
+    assert {path.name for path in run.iterdir()} == {
+        "adapter", "anna.safetensors", "anna-best.safetensors", "best.safetensors", "checkpoint-00000002.safetensors",
+        "checkpoint-00000004.safetensors", "metrics.jsonl", "samples", "settings.json",
+    }  # fmt: skip
+    assert [path.name for path in (run / "samples").iterdir()] == ["step-00000004.wav"]
+    lm = locate_checkpoint(CHECKPOINT).lm_config
+    single, peft = read_lora(run / "anna.safetensors", lm), read_lora(run / "adapter", lm)
+    assert single.changes.keys() == peft.changes.keys()
+    base = Engine.load(CHECKPOINT).lm.audio_heads.weight
+    for module in ("audio_heads", "llm.layers.1.mlp.down_proj"):
+        torch.testing.assert_close(
+            single.changes[module].change(base), peft.changes[module].change(base), rtol=0, atol=1e-7
+        )
+    text = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
+    assert str(config.parent).encode() not in text, "no path of this machine is written"
+
+
+def test_a_full_fine_tune_is_a_model(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, {"method": "full", "steps": 2})
+    assert main(["train", str(config)]) == 0
+    assert "training every weight" in capsys.readouterr().out
+    folder = config.parent / "runs" / "anna" / "model-00000002"
+    request = GenerationRequest("Red book.", seed=1, duration=0.5, sampling=Sampling(steps=4))
+    tuned, base = (Engine.load(model).generate([request])[0] for model in (folder, CHECKPOINT))
+    assert tuned.codes[0].shape == base.codes[0].shape and not torch.equal(tuned.codes[0], base.codes[0])
+    assert main(["train", str(config)]) == 0, "a finished run is found finished"
+
+
+def test_ctrl_c_keeps_what_was_learnt_and_the_command_goes_on(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", str(config)]) == 0
+    whole = losses(config.parent / "runs" / "anna")
+    shutil.rmtree(config.parent / "runs")
+    before, show = signal.getsignal(signal.SIGINT), command.Progress.show
+
+    def press(self: command.Progress, report: StepReport) -> None:
+        show(self, report)
+        if report.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(command.Progress, "show", press)
+    assert main(["train", str(config)]) == 0
+    said = capsys.readouterr()
+    assert "stopped on request after 3 of 4 steps" in said.out and "stopping after this step" in said.err
+    run = config.parent / "runs" / "anna"
+    assert (run / "anna.safetensors").exists()
+    monkeypatch.undo()
+    assert main(["train", str(config)]) == 0
+    assert "going on from step 3" in capsys.readouterr().out
+    assert losses(run) == whole
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_an_adapter_is_gone_on_with(config: Path) -> None:
+    assert main(["train", str(config)]) == 0
+    write(config.parent, lora="runs/anna/anna.safetensors", output="runs/more")
+    assert main(["train", str(config)]) == 0
+    first, more = (RunFolder(config.parent / "runs" / name) for name in ("anna", "more"))
+    assert losses(more.folder)[0] != losses(first.folder)[0]
+
+
+def test_other_settings_in_the_same_folder_are_refused(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", str(config)]) == 0
+    write(config.parent, {"rank": 3})
+    assert main(["train", str(config)]) == 1
+    assert "anna holds another run (rank was 2, now 3): name another folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("entries, words", [
+    ({"data": 3}, "data must be a text in quotes, got 3"), ({"lr": 1}, "'lr' is not known; known are cache, codec"),
+    ({"preset": "fast"}, "preset must be one of voice, language"), ({"resume": "yes"}, "resume must be true or false"),
+    ({"settings": {"ranks": 4}}, "unknown setting ranks"), ({"settings": []}, "settings must be a table"),
+    ({"name": "../x"}, "a file name may hold"), ({"data": "nothing"}, "nothing"), ({"device": "tpu"}, "device 'tpu'"),
+    ({"lora": "none.safetensors"}, "none.safetensors does not exist"),
+])  # fmt: skip
+def test_what_a_config_may_not_say(config: Path, entries: dict, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, **entries)
+    assert main(["train", str(config)]) == 1
+    error = capsys.readouterr().err
+    assert words in error and "Traceback" not in error
+
+
+def test_the_example_is_read_and_names_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(EXAMPLE)
+    order = read_order(str(path))
+    assert order.data == tmp_path / "clips" and order.preset == "voice"
+    assert order.settings_for(200).steps == 600 and order.settings_for(200).sample_every == 100
+    path.write_text('data = "clips"')
+    with pytest.raises(InputError, match=r"config\.toml lacks output; an example"):
+        read_order(str(path))
+    with pytest.raises(InputError, match=r"must end in \.toml or \.json"):
+        path.rename(tmp_path / "config.yaml")
+        read_order(str(tmp_path / "config.yaml"))
+
+
+def test_progress_says_speed_and_time_left() -> None:
+    report = StepReport(12, 300, 5.3125, 9.1e-5, 1.0, 500, 1.0, False)
+    assert progress_line(report, 6.0, 12, 24_000) == "step 12/300, loss 5.3125, lr 9.10e-05, 4,000 tokens/s, 2:24 left"
+    slow = StepReport(1, 10_000, 5.0, 1e-4, 1.0, 500, 1.0, True)
+    assert progress_line(slow, 2.0, 1, 500).endswith("loss 5.0000, skipped, lr 1.00e-04, 250 tokens/s, 5:33:18 left")
+
+
+def test_the_base_computes_in_what_the_device_does_well() -> None:
+    assert training_dtype("auto", torch.device("cpu")) == torch.float32 == training_dtype("fp32", torch.device("cpu"))
+    assert training_dtype("bf16", torch.device("cpu")) == torch.bfloat16
+
+
+def test_tensorboard_is_asked_for_by_name(config: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    write(config.parent, tensorboard=True)
+    assert main(["train", str(config)]) == 1
+    assert "pip install tensorboard" in capsys.readouterr().err

@@ -1,0 +1,205 @@
+"""A run that was stopped, killed or damaged goes on bit for bit, or says why it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnivoice.errors import FileError, InputError
+from omnivoice.train.loop import Outcome, train
+from omnivoice.train.run import RunFolder, is_finished, open_run, read_state, write_state
+from omnivoice.train.trainer import Trainer
+from tests.unit.train.training_fixtures import SMALL, tiny_trainer
+
+KINDS = {
+    "lora": {},
+    "all pairs, dropout, checkpointing": {"audio_modules": "lora", "gradient_checkpointing": True},
+    "full": {"method": "full"},
+    "accumulation, SGD": {"accumulation": 2, "batch_tokens": 64, "optimizer": "SGD"},
+    "RMSprop, constant": {"optimizer": "RMSprop", "schedule": "constant", "warmup": 0.5},
+}
+
+
+def run(folder: Path, stop: int | None = None, **changes: object) -> tuple[Trainer, Outcome]:
+    trainer = tiny_trainer(**changes)
+    opened = open_run(folder, trainer.settings, data="clips", base="model")
+    opened.resume(trainer)
+    return trainer, train(trainer, opened, on_step=lambda report: report.step == stop)
+
+
+def assert_equal(a: Trainer, b: Trainer) -> None:
+    assert a.losses == b.losses and a.best == b.best and a.cursor == b.cursor and a.tokens == b.tokens
+    for name, weight in a.state()[0].items():
+        assert torch.equal(weight, b.state()[0][name]), name
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stopped_and_gone_on_with_is_bit_equal(kind: str, tmp_path: Path) -> None:
+    whole, outcome = run(tmp_path / "whole", **KINDS[kind])
+    assert outcome == Outcome("finished", SMALL.steps)
+    first, outcome = run(tmp_path / "parts", stop=3, **KINDS[kind])
+    assert outcome == Outcome("stopped", 3) and first.losses == whole.losses[:3]
+    second, outcome = run(tmp_path / "parts", **KINDS[kind])
+    assert outcome == Outcome("finished", SMALL.steps)
+    assert_equal(whole, second)
+    kept = ("step", "loss", "validation_loss", "learning_rate")
+    lines = [[{k: e.get(k) for k in kept} for e in metrics(tmp_path / part)] for part in ("whole", "parts")]
+    assert lines[0] == lines[1]
+
+
+def test_the_global_generator_is_given_back(tmp_path: Path) -> None:
+    before = torch.get_rng_state()
+    run(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a forked child")
+def test_ten_kills_lose_nothing(tmp_path: Path) -> None:
+    """SIGKILL at ten random moments; each start goes on from the last state, and the end is that of a whole run."""
+    steps = {"steps": 40, "save_every": 3, "validate_every": 7}
+    whole, _ = run(tmp_path / "whole", **steps)
+    folder, moments = tmp_path / "killed", random.Random(5)
+    reached, kills = [], 0
+    while kills < 10:
+        child = os.fork()
+        if child == 0:
+            run(folder, stop=39, **steps)  # never quite done, so that there is something to kill
+            time.sleep(60)
+        time.sleep(moments.uniform(0.05, 0.6))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        kills += 1
+        there = RunFolder(folder).checkpoints() if folder.exists() else []
+        if there:
+            read_state(there[0])  # whole, whatever happened
+            reached.append(int(there[0].stem.rpartition("-")[2]))
+    assert reached == sorted(reached) and len(set(reached)) > 2, "the kills came in between"
+    last, outcome = run(folder, **steps)
+    assert outcome == Outcome("finished", 40)
+    assert_equal(whole, last)
+    assert [e["step"] for e in metrics(folder) if "loss" in e] == list(range(1, 41))
+    assert len(RunFolder(folder).checkpoints()) == 2
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    run(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "copied"))
+
+
+def test_a_finished_run_is_known_and_left_alone(copied: Path) -> None:
+    assert is_finished(copied, SMALL)
+    before = (copied / "metrics.jsonl").read_bytes()
+    trainer, outcome = run(copied)
+    assert outcome == Outcome("finished", SMALL.steps) and len(trainer.losses) == SMALL.steps
+    assert (copied / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_damaged_state_is_passed_over_and_named(copied: Path, caplog: pytest.LogCaptureFixture) -> None:
+    newest, older = RunFolder(copied).checkpoints()
+    data = newest.read_bytes()
+    moments = random.Random(3)
+    damages = [data[: moments.randrange(len(data))] for _ in range(8)] + [b""]
+    for _ in range(16):
+        flipped, place = bytearray(data), moments.randrange(len(data))
+        flipped[place] ^= 1 << moments.randrange(8)
+        damages.append(bytes(flipped))
+    for damage in damages:
+        newest.write_bytes(damage)
+        caplog.clear()
+        trainer = tiny_trainer()
+        assert RunFolder(copied).resume(trainer)
+        assert trainer.step_count == int(older.stem.rpartition("-")[2])
+        assert newest.name in caplog.text
+
+
+def test_no_whole_state_is_no_new_beginning(copied: Path) -> None:
+    for path in RunFolder(copied).checkpoints():
+        path.write_bytes(b"")
+    with pytest.raises(FileError, match=r"no checkpoint in copied is whole .* name another folder"):
+        RunFolder(copied).resume(tiny_trainer())
+
+
+def test_a_state_of_another_run_is_refused(copied: Path) -> None:
+    with pytest.raises(FileError, match="other weights"):
+        RunFolder(copied).resume(tiny_trainer(rank=3))
+
+
+def test_a_newer_format_is_named(copied: Path) -> None:
+    table = json.loads((copied / "settings.json").read_text())
+    (copied / "settings.json").write_text(json.dumps({**table, "format_version": "2"}))
+    with pytest.raises(InputError, match=r"holds another run \(format_version '2', this one reads 1\)"):
+        open_run(copied, SMALL, data="clips", base="model")
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"settings": replace(SMALL, rank=3)}, "rank was 2, now 3"),
+    ({"settings": replace(SMALL, seed=1)}, "seed was 0, now 1"),
+    ({"data": "others"}, "other clips"), ({"base": "another"}, "another model"),
+    ({"resume": False}, "asked for a new one"),
+])  # fmt: skip
+def test_another_run_is_refused_by_what_differs(finished: Path, changes: dict, words: str) -> None:
+    asked = {"settings": SMALL, "data": "clips", "base": "model", **changes}
+    settings = asked.pop("settings")
+    with pytest.raises(InputError, match=words):
+        open_run(finished, settings, **asked)
+
+
+def test_what_changes_no_weight_may_differ(copied: Path) -> None:
+    open_run(copied, replace(SMALL, save_every=1, sample_every=2, sample_text="Hi."), data="clips", base="model")
+
+
+def test_checkpoints_without_settings_are_not_taken_for_new(copied: Path) -> None:
+    (copied / "settings.json").unlink()
+    with pytest.raises(InputError, match=r"holds checkpoints without settings\.json"):
+        open_run(copied, SMALL, data="clips", base="model")
+
+
+def test_a_full_disk_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    whole, _ = run(tmp_path / "whole")
+
+    def full(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    trainer = tiny_trainer()
+    opened = open_run(tmp_path / "full", trainer.settings, data="clips", base="model")
+    monkeypatch.setattr("omnivoice.intake.files._write_synced", full)
+    assert train(trainer, opened).reason == "finished"
+    assert_equal(whole, trainer)
+    assert "the disk is full" in caplog.text and "step 6" in caplog.text
+    assert not [name for name in os.listdir(tmp_path / "full") if name.endswith(".ovtmp")]
+
+
+def test_a_state_is_one_file_with_a_hash(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(2), "empty": torch.zeros(0)}
+    write_state(tmp_path / "state.safetensors", tensors, {"step": 3})
+    again, numbers = read_state(tmp_path / "state.safetensors")
+    assert numbers == {"step": 3} and all(torch.equal(again[name], tensors[name]) for name in tensors)
+
+
+def test_patience_stops_a_run_that_gets_no_better(tmp_path: Path) -> None:
+    changes = {"steps": 30, "learning_rate": 0.5, "validate_every": 2, "patience": 2}
+    trainer, outcome = run(tmp_path, **changes)
+    assert outcome.reason == "no better" and outcome.step < 30 and trainer.stale == 2
+    best, step = RunFolder(tmp_path).best()  # type: ignore[misc]
+    assert step < outcome.step and best.keys() == trainer.trained.keys()
+    assert run(tmp_path, **changes)[1] == outcome  # asked again, it does not begin to train on
