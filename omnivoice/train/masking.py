@@ -20,6 +20,7 @@ from .clips import Clip
 from .settings import Masking
 
 IGNORED = -100  # a label that counts for nothing
+FIRST_CODEBOOK = 0.5  # of what is hidden by codebook: more than its share, since all others depend on it
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,9 @@ def make_example(
     shown = clip.clean_start if clip.clean_start is not None else int(T * ratio)
     drawn = torch.zeros(K, T, dtype=torch.bool)
     drawn[:, shown:] = torch.rand((K, T - shown), generator=mask) < hidden
+    if masking.by_codebook and uniform.uniform(0, 1) < masking.by_codebook:
+        part = 0 if uniform.uniform(0, 1) < FIRST_CODEBOOK else uniform.randrange(K)
+        drawn[:part], drawn[part + 1 :, shown:] = False, True
     prompt: tuple[int, ...] = ()
     if not unconditional:
         prompt = build_prompt(

@@ -17,7 +17,7 @@ from ..intake.limits import check_number, check_whole, shown
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
 AUDIO_MODULES = ("whole", "lora", "frozen")
-OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop")
+OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop", "Muon")
 SCHEDULES = ("cosine", "constant")
 DTYPES = ("auto", "bf16", "fp32")
 STEPS_PER_SECOND, FEWEST_STEPS, MOST_STEPS = 3.0, 300, 1500  # of a voice, by the length of its clips
@@ -30,6 +30,9 @@ class Masking:
     drop_condition: share of clips learnt without any text. prompt: range of the share of a clip's beginning that is
     shown. mask: range of the share of codes that is hidden. language, instruct, pinyin: how often each is used where
     a clip has it. only_instruct: how often a clip with an instruct is learnt without a shown beginning.
+
+    by_codebook (not upstream's, off): share of clips hidden as decoding finds them, the lower codebooks known, one in
+    part, the higher ones hidden; for models that begin from nothing.
     """
 
     drop_condition: float = 0.1
@@ -39,9 +42,10 @@ class Masking:
     instruct: float = 1.0
     only_instruct: float = 0.5
     pinyin: float = 0.3
+    by_codebook: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("drop_condition", "language", "instruct", "only_instruct", "pinyin"):
+        for name in ("drop_condition", "language", "instruct", "only_instruct", "pinyin", "by_codebook"):
             object.__setattr__(self, name, float(check_number("share", getattr(self, name), shown_as=name)))
         for name in ("prompt", "mask"):
             pair = getattr(self, name)
@@ -61,8 +65,9 @@ class TrainSettings:
     audio embeddings and heads are trained "whole", by "lora", or stay "frozen".
     steps, batch_tokens (rows of text and sound in one batch), batch_size (clips in one batch, at most), accumulation
     (batches a step), learning_rate, schedule, warmup (share of the steps), weight_decay, max_grad_norm (0: no
-    clipping), optimizer, seed. training_dtype: what the base computes in; pairs and optimizer are always float32.
-    gradient_checkpointing: less memory for a third more time. offloading: the base stays on the CPU.
+    clipping), optimizer (Muon: for the matrices of the layers, AdamW for the rest), seed. training_dtype: what the base
+    computes in; pairs and optimizer are always float32. gradient_checkpointing: less memory for a third more time.
+    offloading: the base stays on the CPU.
     validation: share of the clips set aside. validate_every, save_every, sample_every: steps, 0 = never. patience:
     stop when that many validations in a row were no better, 0 = never. sample_text: what the samples say.
     """

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from ..errors import CheckpointError, NumericError
+from ..errors import CheckpointError, InputError, NumericError
 from .batches import Cursor, Source, divided, label_counts, silent
 from .masking import Example, generators
 from .model import TrainingModel
@@ -53,7 +53,13 @@ class Trainer:
     ) -> None:  # fmt: skip
         self.model, self.source, self.settings, self.validation, self.world = model, source, settings, validation, world
         self.trained = model.trained()
-        self.optimizer = _optimizer([*self.trained.values()], settings)
+        self.optimizers = make_optimizers(self.trained, settings)
+        self._keepers = {
+            id(p): optimizer
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
         self.call = DistributedDataParallel(model) if world.size > 1 else model
         self.cursor, self.step_count, self.tokens, self.skipped = Cursor(), 0, 0, 0
         self.losses: list[float] = []
@@ -104,10 +110,12 @@ class Trainer:
             total = self.world.sum(total)
             norm = torch.nn.utils.clip_grad_norm_(self.trained.values(), settings.max_grad_norm or math.inf)
             if math.isfinite(float(total)) and math.isfinite(float(norm)):
-                for group in self.optimizer.param_groups:
-                    group["lr"] = learning_rate(settings, self.step_count)
-                self.optimizer.step()
-            self.optimizer.zero_grad(set_to_none=True)
+                for optimizer in self.optimizers:
+                    for group in optimizer.param_groups:
+                        group["lr"] = learning_rate(settings, self.step_count)
+                    optimizer.step()
+            for optimizer in self.optimizers:
+                optimizer.zero_grad(set_to_none=True)
         return float(total), float(norm)
 
     def validate(self) -> float:
@@ -151,13 +159,17 @@ class Trainer:
                     torch.cuda.manual_seed(generator.initial_seed())
             yield
 
+    def _state_of(self, parameter: torch.nn.Parameter) -> dict[str, object]:
+        """What its optimizer keeps of it."""
+        return self._keepers[id(parameter)].state[parameter]
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         """(tensors, numbers) from which `restore` goes on."""
         history = {"losses": self.losses, "best": [self.best]}
         tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in history.items()}
         for name, parameter in self.trained.items():
             tensors[f"weights.{name}"] = parameter.detach()
-            for key, value in self.optimizer.state.get(parameter, {}).items():
+            for key, value in self._state_of(parameter).items():
                 if isinstance(value, Tensor):
                     tensors[f"optimizer.{key}.{name}"] = value
         return tensors, {
@@ -173,21 +185,35 @@ class Trainer:
         with torch.no_grad():
             for name, parameter in self.trained.items():
                 parameter.copy_(weights[name])
-        self.optimizer.state.clear()
         for full, value in tensors.items():
             kind, _, rest = full.partition(".")
             if kind == "optimizer":
                 key, _, name = rest.partition(".")
                 place = "cpu" if key == "step" else self.trained[name].device
-                self.optimizer.state[self.trained[name]][key] = value.to(place, copy=True)
+                self._state_of(self.trained[name])[key] = value.to(place, copy=True)
         self.losses, self.best = tensors["losses"].tolist(), float(tensors["best"])
         self.step_count, self.tokens = numbers["step"], numbers["tokens"]
         self.skipped, self.stale = numbers["skipped"], numbers["stale"]
         self.cursor = Cursor(numbers["epoch"], numbers["position"])
 
 
-def _optimizer(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
-    kinds = {
-        "AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "SGD": torch.optim.SGD, "RMSprop": torch.optim.RMSprop,
-    }  # fmt: skip
-    return kinds[settings.optimizer](parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSettings) -> list[torch.optim.Optimizer]:
+    """One optimizer, or two with Muon, which is for the matrices inside the layers alone. Raises InputError if this
+    torch has none."""
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer != "Muon":
+        kinds = {
+            "AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "SGD": torch.optim.SGD,
+            "RMSprop": torch.optim.RMSprop,
+        }  # fmt: skip
+        return [kinds[settings.optimizer](trained.values(), lr=rate, weight_decay=decay)]
+    if not hasattr(torch.optim, "Muon"):
+        raise InputError(f"optimizer Muon needs torch 2.9 or newer, this is {torch.__version__}: choose AdamW")
+    inside = {name for name, parameter in trained.items() if "layers." in name and parameter.ndim == 2}
+    matrices, rest = ([p for name, p in trained.items() if (name in inside) == wanted] for wanted in (True, False))
+    made: list[torch.optim.Optimizer] = []
+    if matrices:
+        made.append(torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"))
+    if rest:
+        made.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay))
+    return made

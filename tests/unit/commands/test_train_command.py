@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -18,6 +19,7 @@ from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError
 from omnivoice.train.run import RunFolder
+from omnivoice.train.settings import PRESETS, TrainSettings
 from omnivoice.train.trainer import StepReport
 from omnivoice.types import GenerationRequest, Sampling
 from omnivoice.weights import locate_checkpoint
@@ -172,3 +174,20 @@ def test_tensorboard_is_asked_for_by_name(config: Path, capsys: pytest.CaptureFi
     write(config.parent, tensorboard=True)
     assert main(["train", str(config)]) == 1
     assert "pip install tensorboard" in capsys.readouterr().err
+
+
+def test_the_readmes_config_is_read_and_its_table_true(tmp_path: Path) -> None:
+    readme = (ASSETS.parents[1] / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "config.toml").write_text(example)
+    settings = read_order(str(tmp_path / "config.toml")).settings_for(200)
+    assert settings.sample_text == "This is how I sound by now."
+    presets = [preset(1e6) for preset in (*PRESETS.values(), lambda _: TrainSettings())]
+    for label, cells in (
+        ("rank, alpha", [f"{one.rank}, {one.alpha:g}" for one in presets]),
+        ("rows of text and sound in a batch", [f"{one.batch_tokens:,}" for one in presets]),
+        ("learning rate, warm-up", [f"1e-4, {100 * one.warmup:g} %" for one in presets]),
+        ("steps", ["3 for each second of sound, 300-1,500", *(f"{one.steps:,}" for one in presets[1:])]),
+    ):
+        assert f"| {label} | {' | '.join(cells)} |" in readme
+    assert {preset.learning_rate for preset in presets} == {1e-4}

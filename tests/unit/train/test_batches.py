@@ -96,3 +96,15 @@ def test_one_frame_can_be_learnt() -> None:
     for place in range(50):
         example = make_example(clip, tiny_tokenizer(), Masking(), MASK, *generators(1, place))
         assert example.targets == 1
+
+
+def test_hidden_by_codebook_is_what_decoding_finds() -> None:
+    """Below one codebook all is known, above it all is hidden; the first is that one in more than half of all cases."""
+    clip, masking, firsts = random_clips()[3], Masking(by_codebook=1, drop_condition=0, prompt=(0, 0)), 0
+    for place in range(200):
+        hidden = make_example(clip, tiny_tokenizer(), masking, MASK, *generators(1, place)).codes == MASK
+        shares = hidden.float().mean(dim=1).tolist()
+        part = next((k for k, share in enumerate(shares) if share > 0), 8)
+        assert all(share == 1 for share in shares[part + 1 :]), shares
+        firsts += part == 0
+    assert 90 < firsts < 140

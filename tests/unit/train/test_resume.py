@@ -25,6 +25,7 @@ KINDS = {
     "all pairs, dropout, checkpointing": {"audio_modules": "lora", "gradient_checkpointing": True},
     "full": {"method": "full"},
     "accumulation, SGD": {"accumulation": 2, "batch_tokens": 64, "optimizer": "SGD"},
+    "Muon": {"optimizer": "Muon"},
     "RMSprop, constant": {"optimizer": "RMSprop", "schedule": "constant", "warmup": 0.5},
 }
 

@@ -202,7 +202,7 @@ def test_report_names_every_row() -> None:
     ({"rank": 0}, "rank must be 1-256, got 0"), ({"rank": 2.5}, "rank must be a whole number"),
     ({"learning_rate": math.nan}, "learning_rate must be"), ({"steps": 0}, "steps must be 1-1000000"),
     ({"dropout": 0.95}, "dropout must be 0-0.9"), ({"alpha": 0}, "alpha must be above 0"),
-    ({"optimizer": "Lion"}, "optimizer must be one of AdamW, Adam, SGD, RMSprop, got 'Lion'"),
+    ({"optimizer": "Lion"}, "optimizer must be one of AdamW, Adam, SGD, RMSprop, Muon, got 'Lion'"),
     ({"targets": ["lm_head"]}, "targets must be some of q_proj"), ({"rslora": 1}, "rslora must be true or false"),
     ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
     ({"offloading": True, "method": "full"}, "with method full there are none"),
