@@ -36,6 +36,7 @@ from .text.characters import end_punctuation
 from .text.clean import speakable
 from .text.duration import rate_fault
 from .text.tokenizer import TextTokenizer
+from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
 from .weights import load_codec_decoder, load_codec_encoder, load_lm, locate_checkpoint
 from .weights.files import CheckpointFiles
@@ -52,10 +53,11 @@ class Engine:
 
     def __init__(
         self, sampler: Sampler, decoder: CodecDecoder, load_encoder: Callable[[], CodecEncoder],
-        codec_config: CodecConfig, tokenizer: TextTokenizer, codec_device: torch.device,
+        codec_config: CodecConfig, tokenizer: TextTokenizer, codec_device: torch.device, words: Sequence[str] = (),
     ):  # fmt: skip
         self.lm, self.decoder, self.codec_config, self.tokenizer = sampler.lm, decoder, codec_config, tokenizer
         self.sampler, self._load_encoder, self._codec_device = sampler, load_encoder, codec_device
+        self.words = frozenset(words)  # all that it can say, for a model of a small vocabulary; else none
 
     @cached_property
     def encoder(self) -> CodecEncoder:
@@ -96,7 +98,7 @@ class Engine:
             load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_place
         )  # its names and shapes were checked with the decoder's
         sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
-        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_target)
+        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_target, files.words)
 
     @classmethod
     def around(
@@ -108,16 +110,16 @@ class Engine:
         ops = with_fast_linear(PLAIN_OPS)
         decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=codec_device)
         encoder = partial(load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_device)
-        sampler = Sampler(lm, text, device, replace(ALL_SPEEDUPS, graphs=False), StepGraphs(mode="off"))
-        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_device)
+        return cls(
+            _sampler_of(lm, text, device), decoder, encoder, files.codec_config, tokenizer, codec_device, files.words
+        )
 
     def with_lm(self, lm: OmniVoiceLM, text: TextEmbedding, device: torch.device | None = None) -> Engine:
-        """This codec and tokenizer around another, unfused language model, such as one in training: without graphs,
-        since its weights change. device: where it computes, if not where this one does."""
-        speedups = replace(self.sampler.speedups, fused_linears=False, graphs=False)
-        sampler = Sampler(lm, text, device or self.sampler.device, speedups, StepGraphs(mode="off"))
+        """This codec and tokenizer around another, unfused language model, such as one in training. device: where it
+        computes, if not where this one does."""
         return Engine(
-            sampler, self.decoder, self._load_encoder, self.codec_config, self.tokenizer, self._codec_device
+            _sampler_of(lm, text, device or self.sampler.device), self.decoder, self._load_encoder, self.codec_config,
+            self.tokenizer, self._codec_device, tuple(self.words),
         )  # fmt: skip
 
     @torch.no_grad()  # not inference_mode: its tensors could be neither changed nor trained on by the caller
@@ -160,7 +162,11 @@ class Engine:
         plans = [make_plan(request) for request in requests]
         for plan in plans:
             self._check_voice(plan.request.voice)
-        return plans
+        return [self._with_vocabulary(plan) for plan in plans]
+
+    def _with_vocabulary(self, plan: GenerationPlan) -> GenerationPlan:
+        told = vocabulary_warnings(" ".join(chunk.text for chunk in plan.chunks), self.words)
+        return replace(plan, warnings=(*plan.warnings, *told)) if told else plan
 
     @torch.no_grad()
     def generate_plans(
@@ -258,6 +264,12 @@ class Engine:
                 "audio_tokenizer files, and try the CPU"
             )
         return samples
+
+
+def _sampler_of(lm: OmniVoiceLM, text: TextEmbedding, device: torch.device) -> Sampler:
+    """For an unfused model whose weights may change, so that no step of it can be recorded as a graph."""
+    speedups = replace(ALL_SPEEDUPS, fused_linears=False, graphs=False)
+    return Sampler(lm, text, device, speedups, StepGraphs(mode="off"))
 
 
 def _voice_of(plan: GenerationPlan, codes: Tensor, *, peak: float) -> VoicePrompt:

@@ -33,12 +33,15 @@ NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 
 def export_checkpoint(
     files: CheckpointFiles, path: str | PathLike[str], *, dtype: torch.dtype | None = None,
-    loras: Sequence[tuple[LoRA, float]] = (), tensors: Mapping[str, Tensor] = NO_TENSORS, overwrite: bool = False,
+    loras: Sequence[tuple[LoRA, float]] = (), tensors: Mapping[str, Tensor] = NO_TENSORS,
+    codec_dtype: torch.dtype | None = None, words: Sequence[str] = (), overwrite: bool = False,
 ) -> Path:  # fmt: skip
     """Write the model of `files` to `path`, and return the path written.
 
     dtype: of the language model, None: as stored. loras: (adapter, strength); they add up. tensors: by name in the
     checkpoint, what takes the place of the language model's own weights (a full fine-tuning's), before any LoRA.
+    codec_dtype: to store the codec in, None: as it is; it runs in float32 anyway. words: all that the model can say;
+    none: those of `files`.
     Raises CheckpointError or FileError for a model that would not load or a file that cannot be written, LoraError if
     a merged weight overflows.
     """
@@ -48,9 +51,9 @@ def export_checkpoint(
     with opened(files) as sources:
         parts = {
             LM: lm_sources(lm, sources, dtype=dtype, loras=loras, tensors=tensors),
-            CODEC: stored_sources(codec, sources),
+            CODEC: stored_sources(codec, sources, codec_dtype),
         }
-        return write_single_file(path, parts, texts, overwrite=overwrite)
+        return write_single_file(path, parts, texts, words=words or files.words, overwrite=overwrite)
 
 
 @contextmanager
@@ -90,15 +93,17 @@ def lm_sources(
     }
 
 
-def stored_sources(found: Found, sources: Mapping[Path, MappedTensors]) -> dict[str, TensorSource]:
-    """Tensors as they are, after their values have been checked."""
+def stored_sources(
+    found: Found, sources: Mapping[Path, MappedTensors], dtype: torch.dtype | None = None
+) -> dict[str, TensorSource]:
+    """Tensors as they are, or in `dtype`, after their values have been checked."""
 
     def make(name: str, place: Place, target: torch.dtype) -> Tensor:
         return read_tensor(sources[place.path], name, place, target).to(target)
 
     return {
-        name: TensorSource(stored_dtype(place), place.info.shape, partial(make, name, place, stored_dtype(place)))
-        for name, place in found.items()
+        name: TensorSource(target, place.info.shape, partial(make, name, place, target))
+        for name, place, target in ((name, place, dtype or stored_dtype(place)) for name, place in found.items())
     }
 
 

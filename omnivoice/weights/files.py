@@ -20,7 +20,15 @@ from ..intake.files import parse_json, read_bytes
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES
 from ..intake.paths import as_path, model_folder
 from ..intake.tables import load_table
-from .single_file import CODEC_CONFIG, CONFIG, TOKENIZER, check_single_file, looks_like_single_file, read_embedded
+from .single_file import (
+    CODEC_CONFIG,
+    CONFIG,
+    TOKENIZER,
+    check_single_file,
+    looks_like_single_file,
+    read_embedded,
+    read_words,
+)
 
 CODEC_FOLDER = "audio_tokenizer"
 WEIGHTS = "model.safetensors"
@@ -33,7 +41,8 @@ class CheckpointFiles:
     """Paths and parsed configurations of one checkpoint; no weight has been read.
 
     folder: of the model, or the single file that it is. texts: where config.json, tokenizer.json and
-    audio_tokenizer/config.json are, as files of their own or in a single file.
+    audio_tokenizer/config.json are, as files of their own or in a single file. words: all that the model can say, for
+    one of a small vocabulary; else none.
     """
 
     folder: Path
@@ -42,6 +51,7 @@ class CheckpointFiles:
     codec_config: CodecConfig
     codec_weights: tuple[Path, ...]
     texts: Mapping[str, Path]
+    words: tuple[str, ...] = ()
 
     def tokenizer_json(self) -> bytes:
         """The bytes of tokenizer.json."""
@@ -69,7 +79,7 @@ def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[
     _check_match(lm_config, codec_config)
     return CheckpointFiles(
         folder=root, lm_config=lm_config, lm_weights=_weight_files(root), codec_config=codec_config,
-        codec_weights=_weight_files(codec), texts=texts,
+        codec_weights=_weight_files(codec), texts=texts, words=read_words(root) if isfile(root) else (),
     )  # fmt: skip
 
 

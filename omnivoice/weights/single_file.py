@@ -1,14 +1,15 @@
 """A whole model in one safetensors file: its tensors, the codec's, and the three text files that belong to them.
 
-Metadata: format "omnivoice_checkpoint", format_version "1". The language model's tensors have the checkpoint's names,
-the codec's the prefix `audio_tokenizer.`, and config.json, audio_tokenizer/config.json and tokenizer.json are uint8
-tensors of those names. Unusual: a menu recognises such a file by its first bytes alone; everything is checked when it
-is loaded. Which tensors a model must have is the business of `load` and `load_codec`; `export` gathers them.
+Metadata: format "omnivoice_checkpoint", format_version "1", and for a model of a small vocabulary its `words`. The
+language model's tensors have the checkpoint's names, the codec's the prefix `audio_tokenizer.`, and config.json,
+audio_tokenizer/config.json and tokenizer.json are uint8 tensors of those names. Unusual: a menu recognises such a file
+by its first bytes alone (HEAD_BYTES); everything is checked when it is loaded. Which tensors a model must have is the
+business of `load` and `load_codec`; `export` gathers them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -26,14 +27,17 @@ LM, CODEC = "lm", "codec"
 CODEC_PREFIX = "audio_tokenizer."
 CONFIG, CODEC_CONFIG, TOKENIZER = "config.json", "audio_tokenizer/config.json", "tokenizer.json"
 EMBEDDED = (CONFIG, CODEC_CONFIG, TOKENIZER)
+MAX_WORDS_CHARS = 20_000
 HEAD_BYTES = 1024  # the writer puts the metadata first
 
 
 def write_single_file(
     path: str | PathLike[str], tensors: Mapping[str, Mapping[str, TensorSource]], embedded: Mapping[str, bytes], *,
-    overwrite: bool = True,
+    words: Sequence[str] = (), overwrite: bool = True,
 ) -> Path:  # fmt: skip
     """Write a model: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
+
+    words: all that it can say, lower-case; none for a model that can say any text.
 
     One tensor at a time is held; atomic. Only a file of this format is replaced. Raises FileError.
     """
@@ -44,7 +48,7 @@ def write_single_file(
         **tensors[LM],
         **{CODEC_PREFIX + name: source for name, source in tensors[CODEC].items()},
     }
-    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, **({"words": " ".join(words)} if words else {})}
     return stream_tensors(path, sources, metadata, overwrite=overwrite)
 
 
@@ -75,6 +79,13 @@ def check_single_file(path: Path) -> Header:
     if missing:
         raise CheckpointError(f"{name} lacks {', '.join(missing)}: export the model again")
     return header
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """All words that the model can say; none for one that can say any text, and for another kind of file."""
+    metadata = check_header(path).metadata
+    words = metadata.get("words", "") if metadata.get("format") == FORMAT else ""
+    return tuple(words.split()) if len(words) <= MAX_WORDS_CHARS else ()
 
 
 def read_embedded(path: Path, text: str, *, limit: int) -> bytes:
