@@ -5,12 +5,14 @@ from __future__ import annotations
 from comfy_api.latest import ComfyExtension, io
 
 from . import host, host_voices
+from .dataset import Dataset
 from .design import VoiceDesignAttributes
 from .download import Download
 from .load import LoadOmniVoice
 from .lora import ApplyLoRA
 from .reference import ReferenceAudio
 from .synthesize import Synthesize
+from .train import TrainLoRA
 from .transcribe import Transcribe
 from .voices import LoadVoice, SaveVoice
 
@@ -25,5 +27,5 @@ class OmniVoiceExtension(ComfyExtension):
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         return [
             LoadOmniVoice, ReferenceAudio, VoiceDesignAttributes, Synthesize,
-            SaveVoice, LoadVoice, Download, Transcribe, ApplyLoRA,
+            SaveVoice, LoadVoice, Download, Transcribe, ApplyLoRA, Dataset, TrainLoRA,
         ]  # fmt: skip

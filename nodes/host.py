@@ -33,7 +33,7 @@ from ..omnivoice.errors import AudioError, InputError
 from ..omnivoice.generate.graphs import GRAPH_MODES
 from ..omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
 from ..omnivoice.types import ALL_SPEEDUPS, GenerationRequest, Speech, VoicePrompt, Waveform
-from ..omnivoice.weights import is_checkpoint
+from ..omnivoice.weights import demo, is_checkpoint
 from . import host_folders
 
 FOLDER = "omnivoice"
@@ -93,7 +93,8 @@ def register_model_folder() -> None:
 def model_folders() -> dict[str, Path]:
     """Name -> folder or single file of every model found just now: the registered folders and what lies in them.
 
-    The first place of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model.
+    The first place of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model. Last comes the
+    demo voice that lies in this pack.
     """
     found: dict[str, Path] = {}
     for root in folder_paths.get_folder_paths(FOLDER):
@@ -102,7 +103,8 @@ def model_folders() -> dict[str, Path]:
             for folder in (Path(root), *children):
                 if folder.name not in found and is_checkpoint(folder):
                     found[folder.name] = folder
-    return found
+    spare = demo.demo_model()
+    return found if spare is None else {**found, demo.NAME: spare}
 
 
 def model_names() -> list[str]:

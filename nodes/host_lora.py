@@ -70,7 +70,7 @@ def apply_lora(model: host.LoadedModel, name: object, tensors: object, strength:
     base = _base_weights(model, lora)
     patcher = model.lm.clone()
     patches = {}
-    for module, weight, rows, change in placed(lora, model.engine.lm.config, fused=_is_fused(model)):
+    for module, weight, rows, change in placed(lora, model.engine.lm.config, fused=is_fused(model)):
         key = weight if rows is None else (weight, (0, *rows))
         patches[key] = _patch(change, base[module])
     taken = patcher.add_patches(patches, amount)
@@ -94,7 +94,8 @@ def _chosen(model: host.LoadedModel, name: object, tensors: object) -> LoRA:
     return read_lora(paths[name], config)
 
 
-def _is_fused(model: host.LoadedModel) -> bool:
+def is_fused(model: host.LoadedModel) -> bool:
+    """Whether query, key, value and gate, up are one weight here."""
     return model.engine.sampler.speedups.fused_linears
 
 
@@ -102,7 +103,7 @@ def _base_weights(model: host.LoadedModel, lora: LoRA) -> dict[str, Tensor]:
     """Module -> its rows of the weight without any patch, wherever ComfyUI keeps it at the moment."""
     patched = model.lm.get_key_patches()
     found = {}
-    for module, weight, rows, _ in placed(lora, model.engine.lm.config, fused=_is_fused(model)):
+    for module, weight, rows, _ in placed(lora, model.engine.lm.config, fused=is_fused(model)):
         whole = patched[weight][0][0]
         found[module] = whole if rows is None else whole.narrow(0, *rows)
     return found

@@ -1,8 +1,9 @@
 """Where the command line finds a model, and the options that several commands share.
 
 Looked at in order: --model, the environment variable OMNIVOICE_MODEL, then every recognised folder in
-models/omnivoice of the current folder and, when this package lies in ComfyUI's custom_nodes, of ComfyUI.
-Nothing is downloaded: without a model the message says where it looked and how to get one.
+models/omnivoice of the current folder and, when this package lies in ComfyUI's custom_nodes, of ComfyUI. Speaking
+falls back on the demo voice. Nothing is downloaded: without a model the message says where it looked and how to get
+one.
 """
 
 from __future__ import annotations
@@ -10,17 +11,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 import torch
 
 from ..engine import Engine, fastest_dtype
 from ..errors import CheckpointError, InputError
+from ..weights.demo import demo_model
 from ..weights.files import is_checkpoint
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 FASTEST = "fastest"
 ENVIRONMENT = "OMNIVOICE_MODEL"
+DEMO_LINE = (
+    "no model is installed: the demo voice speaks, which knows some 300 English words; get the real one, with 600+ "
+    "languages, by: python -m omnivoice download"
+)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +47,7 @@ def load_engine(options: argparse.Namespace) -> Engine:
     """The engine that the options name."""
     device = usable_device(options.device)
     dtype = fastest_dtype(device) if options.dtype == FASTEST else DTYPES.get(options.dtype)
-    return Engine.load(find_model(options.model), device, dtype, codec_folder=options.codec)
+    return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec)
 
 
 def usable_device(name: str) -> torch.device:
@@ -54,8 +61,9 @@ def usable_device(name: str) -> torch.device:
     return device
 
 
-def find_model(named: str | None) -> Path:
-    """The folder named, or the first one found; raises CheckpointError that says where it looked."""
+def find_model(named: str | None, *, demo: bool = False) -> Path:
+    """The folder named, or the first one found; raises CheckpointError that says where it looked. demo: the demo voice
+    will do where there is none, and a line says so."""
     named = named or os.environ.get(ENVIRONMENT)
     if named:
         return Path(named)
@@ -65,6 +73,10 @@ def find_model(named: str | None) -> Path:
             for folder in sorted(root.iterdir()):
                 if is_checkpoint(folder):
                     return folder
+    spare = demo_model() if demo else None
+    if spare is not None:
+        print(DEMO_LINE, file=sys.stderr)
+        return spare
     looked = ", ".join(str(root) for root in roots)
     raise CheckpointError(
         f"no OmniVoice model found. Looked in: --model, {ENVIRONMENT}, {looked}. "

@@ -70,9 +70,10 @@ class Dataset:
     def split(self, share: float, seed: int) -> tuple[tuple[Clip, ...], tuple[Clip, ...]]:
         """(training, validation): `share` of the clips, rounded, drawn by `seed`; each keeps the order of the rows.
 
-        At least one clip is left for training.
+        At least one clip is left for training; from ten clips on, a share above 0 is one clip at least.
         """
-        count = min(round(share * len(self.clips)), len(self.clips) - 1) if self.clips else 0
+        least = 1 if share > 0 and len(self.clips) >= 10 else 0
+        count = max(0, min(max(least, round(share * len(self.clips))), len(self.clips) - 1))
         drawn = set(random.Random(seed).sample(range(len(self.clips)), count))  # noqa: S311 - not for secrets
         training = tuple(clip for i, clip in enumerate(self.clips) if i not in drawn)
         return training, tuple(clip for i, clip in enumerate(self.clips) if i in drawn)

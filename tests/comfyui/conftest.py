@@ -32,6 +32,8 @@ PACK = "omnivoice-nodes-dev"
 ODD = "odd_audio.py"
 MODEL = "OmniVoice"
 EXAMPLE_LORA = "my_omnivoice_lora.safetensors"  # as the LoRA example names the user's own
+EXAMPLE_CLIPS = "my_recordings"  # as the training example names the user's own folder in input/
+CLIPS = Path(__file__).resolve().parents[1] / "assets" / "training" / "clips"
 PEFT = Path(__file__).resolve().parents[1] / "assets" / "lora" / "llm_only" / "adapter_model.safetensors"
 # Decodes with the PyAV that ComfyUI itself needs: rate, channels, samples, rms, whether all are finite.
 DECODE = """
@@ -200,6 +202,7 @@ def comfy_factory(
             shutil.copytree(checkpoint, base / "models" / "omnivoice" / MODEL)
         for clip in (base / "custom_nodes" / PACK / "workflows").glob("*.wav"):
             shutil.copy(clip, base / "input")
+        shutil.copytree(CLIPS, base / "input" / EXAMPLE_CLIPS)
         (base / "models" / "loras").mkdir()
         write_single_file_lora(base / "models" / "loras" / EXAMPLE_LORA)
         prepare(base)

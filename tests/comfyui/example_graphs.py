@@ -59,6 +59,7 @@ LOAD = ("LoadOmniVoice", [330, 130], {"model_name": "OmniVoice"})
 CLIPPED = ("LoadAudio", [330, 150], {"audio": "omnivoice_reference.wav"})
 VOICE = ("OmniVoiceReferenceAudio", [400, 200], {"transcript": "Good morning everyone, thank you for coming today."})
 LORA_FILE = "my_omnivoice_lora.safetensors"
+CLIPS_FOLDER = "my_recordings"
 
 DESIGN: tuple[Nodes, Groups, Links] = (
     {
@@ -231,11 +232,48 @@ VIDEO: tuple[Nodes, Groups, Links] = (
      ("video", 0, "save", "video")],
 )  # fmt: skip
 
+TRAIN_LORA: tuple[Nodes, Groups, Links] = (
+    {
+        "note": note(
+            "Train a LoRA on your recordings", 460,
+            "Make a folder in **ComfyUI/input**, press R and choose it in **Dataset**; the name there now, "
+            f"**{CLIPS_FOLDER}**, only stands for yours. It holds recordings of one person, 3-15 seconds each, and "
+            "beside each a text file of the same name (.txt) with exactly what it says. Some minutes in all are good; "
+            "eight clips are enough to try it. Choose their language too.",
+            "Run. **Used and not used** names every clip that cannot be used, and why.",
+            "**Train LoRA** tells of each step below itself. Cancel when you like: run again, and it goes on where it "
+            "was. Everything is in **output/omnivoice_training**.",
+            "**Loss** should fall, and then become flat. **How it went** gives the numbers; if validation gets worse, "
+            "it was too long.",
+            "**Apply LoRA** takes what was learnt from its input, so its menu stays on **none (use the lora input)**. "
+            "**Save LoRA Weights** keeps it in **output/loras**, where Apply LoRA lists it later, as it lists those in "
+            "**ComfyUI/models/loras**.",
+        ),
+        "load": LOAD,
+        "data": ("OmniVoiceDataset", [400, 260], {"folder": CLIPS_FOLDER, "language": "English"}),
+        "used": ("PreviewAny", [400, 160], {}, "Used and not used"),
+        "train": ("OmniVoiceTrainLoRA", [400, 400], {"run_name": "example"}),
+        "curve": ("LossGraphNode", [400, 330], {"filename_prefix": "omnivoice_loss"}, "Loss"),
+        "report": ("PreviewAny", [400, 220], {}, "How it went"),
+        "keep": ("SaveLoRA", [400, 110], {"prefix": "loras/example"}),
+        "apply": ("OmniVoiceApplyLoRA", [400, 150], {"lora_name": "none (use the lora input)", "strength": 1.0}),
+        "speak": speak("This sentence is spoken with what was learnt from the recordings.", language="English"),
+        "save": save("train_lora"),
+    },
+    [("", [["note"]]), ("1. Model and recordings", [["load", "data", "used"]]), ("2. Train", [["train"]]),
+     ("3. What was learnt", [["curve", "report", "keep"]]), ("4. Speak with it", [["apply", "speak"], ["save"]])],
+    [("load", 0, "data", "model"), ("data", 1, "used", "source"), ("load", 0, "train", "model"),
+     ("data", 0, "train", "dataset"), ("train", 1, "curve", "loss"), ("train", 3, "report", "source"),
+     ("train", 0, "keep", "lora"), ("train", 2, "keep", "steps"), ("load", 0, "apply", "model"),
+     ("train", 0, "apply", "lora"), ("apply", 0, "speak", "model"), ("speak", 0, "save", "audio")],
+)  # fmt: skip
+
 GRAPHS = {
     "omnivoice_design": DESIGN,
     "omnivoice_clone": CLONE,
     "omnivoice_lock_voice": LOCK_VOICE,
     "omnivoice_lora": LORA,
+    "omnivoice_train_lora": TRAIN_LORA,
     "omnivoice_lines": LINES,
     "omnivoice_dialogue": DIALOGUE,
     "omnivoice_video": VIDEO,

@@ -6,8 +6,10 @@ usage: python lora_patches.py PACK MODEL LORAS      (test_lora_server.py runs it
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 PACK, MODEL, LORAS = map(Path, sys.argv[1:4])
@@ -17,9 +19,10 @@ import comfy.options  # noqa: E402
 import utils.install_util  # noqa: E402, F401  (ComfyUI's own, before another `utils` is found)
 
 comfy.options.enable_args_parsing()
+import comfy.lora  # noqa: E402
 import comfy.model_management as mm  # noqa: E402
 import torch  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 
 def load_pack():
@@ -30,7 +33,13 @@ def load_pack():
     spec.loader.exec_module(package)
     return {
         name.rpartition(".")[2]: importlib.import_module(f"pack-dev.{name}")
-        for name in ("nodes.host", "nodes.host_lora", "omnivoice.types", "omnivoice.weights.lora")
+        for name in (
+            "nodes.host",
+            "nodes.host_lora",
+            "omnivoice.types",
+            "omnivoice.weights.lora",
+            "omnivoice.weights.lora_write",
+        )
     }
 
 
@@ -88,6 +97,39 @@ def stacked(p, base, weights):
     return worst
 
 
+class Said(logging.Handler):
+    """What core says of tensors that it does not take."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(record.getMessage())
+
+
+def core_reads(p, config, name, weights):
+    """What core makes of the file that our writer's tensors become in SaveLoRA: what it left over, and the largest
+    distance of the weights that it makes of them from our merging."""
+    lora = p["host_lora"].read_lora(LORAS / name, config)
+    with tempfile.TemporaryDirectory() as folder:
+        save_file(p["lora_write"].lora_tensors(lora), Path(folder) / "a.safetensors")
+        tensors = load_file(Path(folder) / "a.safetensors") | {"stray.diff": torch.ones(1)}
+        again = p["host_lora"].read_lora(Path(folder) / "a.safetensors", config)
+    said = Said()
+    logging.getLogger().addHandler(said)
+    patches = comfy.lora.load_lora(tensors, {module: f"{module}.weight" for module in p["lora"].lora_targets(config)})
+    logging.getLogger().removeHandler(said)
+    worst = 0.0
+    for module in lora.changes:
+        key = f"{module}.weight"
+        base = weights[key].float()
+        got = comfy.lora.calculate_weight([(1.0, patches.pop(key), 1.0, None, None)], base.clone(), key)
+        ours = p["lora"].merged(base, [(again.changes[module], 1.0)], module, torch.float32)
+        worst = max(worst, float((got - ours).abs().max()))
+    return {"left": [*patches, *said.lines], "worst": worst}
+
+
 def main():
     torch.set_num_threads(1)
     p = load_pack()
@@ -101,6 +143,8 @@ def main():
         before = {key: weight.clone() for key, weight in base.engine.lm.state_dict().items()}
         for name in ("plain", "saved", "patterns", "llm_only"):
             found[name] = one_adapter(p, base, name, before, recorded)
+        weights = load_file(MODEL / "model.safetensors")
+        found["core"] = [core_reads(p, base.engine.lm.config, name, weights) for name in ("plain", "saved", "patterns")]
         zero = lora.apply_lora(base, "saved", None, 0.0).model
         spoken = host.speak(zero, [request(p["types"])])[0]
         found["zero"] = torch.equal(spoken.codes[0], recorded["base/tokens"].long())

@@ -15,6 +15,7 @@ WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows" / "api"
 IDS = [
     "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
     "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
 ]  # fmt: skip
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")
 

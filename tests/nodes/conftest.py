@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ INPUT_KEYS = {
 }
 SCHEMA_KEYS = {
     "node_id", "display_name", "category", "inputs", "outputs", "hidden", "description", "search_aliases",
-    "is_output_node", "is_input_list",
+    "is_output_node", "is_input_list", "is_experimental",
 }  # fmt: skip
 
 
@@ -63,6 +64,10 @@ class Host:
             supported_pt_extensions={".safetensors"}, get_folder_paths=lambda key: self.table[key][0][:],
             get_filename_list=lambda key: [*self._files(key)],
             get_full_path=lambda key, name: str(self._files(key)[name]),
+            get_input_directory=lambda: str(self.folder.parents[1] / "input"),
+            get_output_directory=lambda: str(self.folder.parents[1] / "output"),
+            get_user_directory=lambda: str(self.folder.parents[1] / "user"),
+            get_input_subfolders=lambda: self._input_subfolders(),
         )  # fmt: skip
         self.args = SimpleNamespace()
         self.modules = self._modules()
@@ -72,6 +77,14 @@ class Host:
         roots = [Path(path) for path in self.table.get(key, ([], set()))[0]]
         return {str(f.relative_to(root)): f for root in roots for f in sorted(root.rglob("*")) if f.is_file()}
 
+    def _input_subfolders(self) -> list[str]:
+        """Every folder below input/, as ComfyUI names them; links are not followed."""
+        top = Path(self.folder_paths.get_input_directory())
+        return sorted(Path(place).relative_to(top).as_posix() for place, _, _ in os.walk(top) if Path(place) != top)
+
+    def cancelled(self) -> bool:
+        return self.interrupt_after is not None and len(self.progress) >= self.interrupt_after
+
     def reset(self, models: Path) -> None:
         self.folder = models / "omnivoice"
         self.folder_paths.models_dir = str(models)
@@ -79,14 +92,18 @@ class Host:
         self.interrupt_after: int | None = None  # progress reports, then the user presses Cancel
         self.loads: list[tuple[list[object], float]] = []
         self.full_loads = 0
+        self.freed: list[tuple[float, torch.device]] = []
         self.free_memory = 10**9
         self.progress: list[tuple[int, int]] = []
         self.texts: list[tuple[str, str]] = []
 
     def _modules(self) -> dict[str, ModuleType]:
         def stop_if_interrupted() -> None:
-            if self.interrupt_after is not None and len(self.progress) >= self.interrupt_after:
+            if self.cancelled():
                 raise mm.InterruptProcessingException
+
+        def interrupt_current_processing(value: bool = True) -> None:
+            self.interrupt_after = 0 if value else None
 
         def load_models_gpu(models: list, memory_required: float, force_full_load: bool = False) -> None:
             self.loads.append((models, memory_required))
@@ -121,7 +138,11 @@ class Host:
                 return taken
 
             def get_key_patches(patcher) -> dict[str, list[tuple[torch.Tensor, None]]]:
-                return {key: [(weight, None)] for key, weight in patcher.model.state_dict().items()}
+                found = {key: [(weight, None)] for key, weight in patcher.model.state_dict().items()}
+                for key, patch, strength in patcher.patches:
+                    name, rows = (key, None) if isinstance(key, str) else (key[0], key[1][1:])
+                    found[name].append((strength, patch, rows))
+                return found
 
             def model_size(patcher) -> int:
                 return 1000
@@ -141,7 +162,10 @@ class Host:
             is_device_cpu=lambda d: d.type == "cpu", is_device_mps=lambda d: d.type == "mps",
             unet_dtype=lambda device, supported_dtypes: supported_dtypes[0], archive_model_dtypes=lambda model: None,
             load_models_gpu=load_models_gpu, get_free_memory=lambda device: self.free_memory,
-            minimum_inference_memory=lambda: 500.0, extra_reserved_memory=lambda: 100,
+            minimum_inference_memory=lambda: 500.0, extra_reserved_memory=lambda: 100, in_training=False,
+            free_memory=lambda memory, device: self.freed.append((memory, device)),
+            should_use_bf16=lambda device: True, processing_interrupted=lambda: self.cancelled(),
+            interrupt_current_processing=interrupt_current_processing,
         )  # fmt: skip
         blocker = type("ExecutionBlocker", (), {"__init__": lambda block, message: setattr(block, "message", message)})
         graph_utils = module("comfy_execution.graph_utils", ExecutionBlocker=blocker)
@@ -150,27 +174,39 @@ class Host:
         utils = module("comfy.utils", ProgressBar=Bar)
         extension = module("comfy.patcher_extension", CallbacksMP=SimpleNamespace(ON_DETACH="on_detach"))
         kinds = {k: Kind(k.upper()) for k in ("Int", "Float", "String", "Combo", "Audio", "Boolean")}
-        kinds["LoraModel"] = Kind("LORA_MODEL")
+        kinds |= {"LoraModel": Kind("LORA_MODEL"), "LossMap": Kind("LOSS_MAP")}
+        lora = module("comfy.lora", calculate_weight=calculate_weight)
         adapters = module("comfy.weight_adapter", LoRAAdapter=lambda keys, weights: ("lora", weights))
         node = type("ComfyNode", (), {"hidden": SimpleNamespace(unique_id="7")})
         io = module(
             "io", **kinds, Custom=Kind, Schema=schema, ComfyNode=node, Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
+            ControlAfterGenerate=SimpleNamespace(fixed="fixed"),
             NodeOutput=lambda *values: SimpleNamespace(values=values),
         )  # fmt: skip
         latest = module("comfy_api.latest", io=io, ComfyExtension=type("ComfyExtension", (), {}))
         instance = SimpleNamespace(send_progress_text=lambda text, node_id: self.texts.append((text, node_id)))
         return {
             "comfy": module(
-                "comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils, patcher_extension=extension
+                "comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils, patcher_extension=extension,
+                lora=lora,
             ),
             "comfy.patcher_extension": extension, "comfy.cli_args": module("comfy.cli_args", args=self.args),
-            "comfy.weight_adapter": adapters,
+            "comfy.weight_adapter": adapters, "comfy.lora": lora,
             "comfy.model_management": mm, "comfy.model_patcher": patcher, "comfy.ops": ops, "comfy.utils": utils,
             "comfy_api": module("comfy_api", latest=latest), "comfy_api.latest": latest,
             "server": module("server", PromptServer=SimpleNamespace(instance=instance)),
             "folder_paths": self.folder_paths, "comfy_execution.graph_utils": graph_utils,
             "comfy_execution": module("comfy_execution", graph_utils=graph_utils),
         }  # fmt: skip
+
+
+def calculate_weight(patches: list[tuple[float, object, tuple[int, int] | None]], weight: torch.Tensor, key: str):
+    """As ComfyUI's, for the patches that the stand-in keeps: in place."""
+    for strength, (kind, values), rows in patches:
+        part = weight if rows is None else weight.narrow(0, *rows)
+        up, down, alpha = values[:3] if kind == "lora" else (values[0], None, None)
+        part += strength * (up if down is None else alpha / down.shape[0] * up @ down)
+    return weight
 
 
 def module(name: str, **content: object) -> ModuleType:
@@ -200,7 +236,8 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         spec.loader.exec_module(package)
         parts = (
             "host", "extension", "load", "reference", "design", "synthesize", "host_voices", "host_download",
-            "host_transcribe", "host_lora", "speech",
+            "host_transcribe", "host_lora", "speech", "host_dataset", "host_train",
+            "host_train_model", "host_train_run", "training",
         )  # fmt: skip
         nodes = {part: importlib.import_module(f"{name}.nodes.{part}") for part in parts}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)

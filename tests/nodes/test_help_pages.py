@@ -25,6 +25,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 IDS = [
     "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
     "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
 ]  # fmt: skip
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {
@@ -316,6 +317,11 @@ def test_numbers_in_the_pages_are_the_programs(
     assert f"up to {pack.host_transcribe.MAX_SECONDS // 3600} hours" in page("OmniVoiceTranscribe")
     steps = "`quality` is {quality} steps, `balanced` {balanced}, `draft` {draft}."
     assert steps.format(**{k: p.steps for k, p in presets.items()}) in page("OmniVoiceSynthesize")
+    train = engine("train.settings")
+    assert (
+        f"`voice` takes {train.STEPS_PER_SECOND:g} steps for each second of recordings, at least {train.FEWEST_STEPS} "
+        f"and at most {train.MOST_STEPS}; `language` takes {train.language_preset(0).steps}"
+    ) in page("OmniVoiceTrainLoRA")
     (size,) = (model.size for model in engine("weights.published").published_models().values())
     assert f"The download is {size / 1e9:.1f} GB" in page("OmniVoiceDownload")
     assert "at most 108 English letters or 36 Chinese characters" in page("OmniVoiceSaveVoice")

@@ -14,6 +14,7 @@ import torch
 IDS = [
     "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
     "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
 ]  # fmt: skip
 EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_refresh"]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")

@@ -21,6 +21,7 @@ CORE = {
     "LoadAudio": ["AUDIO"], "SaveAudio": ["AUDIO"], "PreviewAudio": ["AUDIO"], "AudioConcat": ["AUDIO"],
     "PreviewAny": ["STRING"], "PrimitiveFloat": ["FLOAT"], "EmptyImage": ["IMAGE"], "GetImageSize": ["INT"] * 3,
     "ImageScaleBy": ["IMAGE"], "CreateVideo": ["VIDEO"], "SaveVideo": ["VIDEO"], "MarkdownNote": [],
+    "SaveLoRA": [], "LossGraphNode": [],
 }  # fmt: skip
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 MAX_PICTURE_BYTES = 300_000
@@ -150,5 +151,7 @@ def test_note_says_where_files_go_and_what_the_licence_is(name: str) -> None:
             assert (WORKFLOWS / clip).is_file() and f"**{clip}**" in text and "**ComfyUI/input**" in text
         if node["class_type"] == "OmniVoiceApplyLoRA":
             assert f"**{node['inputs']['lora_name']}**" in text and "**ComfyUI/models/loras**" in text
-    needed = {node["class_type"] for node in prompt.values()}
-    assert name != "omnivoice_design" or not needed & {"LoadAudio", "OmniVoiceApplyLoRA", "OmniVoiceLoadVoice"}
+        if node["class_type"] == "OmniVoiceDataset":
+            assert f"**{node['inputs']['folder']}**" in text and "**ComfyUI/input**" in text
+    files = {"LoadAudio", "OmniVoiceDataset", "OmniVoiceApplyLoRA", "OmniVoiceLoadVoice"}
+    assert name != "omnivoice_design" or not files & {node["class_type"] for node in prompt.values()}

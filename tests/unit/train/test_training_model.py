@@ -187,7 +187,8 @@ def test_split(share: float, held: int) -> None:
     assert len(validation) == held and len(training) + held == 6
     assert {id(c) for c in (*training, *validation)} == {id(c) for c in dataset.clips}
     assert dataset.split(share, 4) == (training, validation)
-    assert len(Dataset(random_clips(1)).split(0.5, 0)[0]) == 1
+    assert len(Dataset(random_clips(1)).split(0.5, 0)[0]) == 1 and Dataset(()).split(0.5, 0) == ((), ())
+    assert len(Dataset(random_clips(10)).split(0.01, 0)[1]) == 1
 
 
 def test_report_names_every_row() -> None:

@@ -1,0 +1,108 @@
+"""One training as the user of ComfyUI sees it: bar, line of progress, samples, cancel.
+
+What is unusual: ComfyUI's progress bar raises when the user cancels. That is caught, and told to the engine's loop,
+which then writes the state of the run; only afterwards does the cancel go on to ComfyUI.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+
+import comfy.model_management as mm
+import comfy.utils
+from server import PromptServer
+
+from ..omnivoice.errors import OmniVoiceError
+from ..omnivoice.intake.audio_files import write_wav
+from ..omnivoice.intake.downloads import make_folder
+from ..omnivoice.train.loop import Outcome, train
+from ..omnivoice.train.run import RunFolder
+from ..omnivoice.train.trainer import StepReport, Trainer
+from ..omnivoice.types import GenerationRequest
+from . import host
+
+SAMPLES = "samples"  # in the run's folder
+PAUSE = 0.5  # seconds between two lines of progress
+
+_LOG = logging.getLogger("omnivoice_nodes")
+
+
+class TrainingRun:
+    """A trainer at work. language: of the samples. faults: what went wrong and stopped nothing."""
+
+    def __init__(
+        self, model: host.LoadedModel, trainer: Trainer, folder: RunFolder | None, node_id: object, *,
+        language: str | None,
+    ) -> None:  # fmt: skip
+        self.model, self.trainer, self.folder, self.node_id, self.language = model, trainer, folder, node_id, language
+        self.bar = comfy.utils.ProgressBar(trainer.settings.steps)
+        self.steps, self.tokens, self.seconds = 0, 0, 0.0  # done here, not in an earlier try
+        self.faults: list[str] = []
+        self._validated, self._told, self._cancelled = math.nan, -math.inf, False
+
+    def train(self, *, keep: bool) -> Outcome:
+        """Until it ends or is cancelled. keep: then that ends the training alone; else it raises ComfyUI's interrupt,
+        when the state is written."""
+        on_sample = self._sample if self.folder is not None else None
+        outcome = train(
+            self.trainer, self.folder, on_step=self._step, on_validation=self._validation, on_sample=on_sample
+        )  # fmt: skip
+        if self._cancelled or mm.processing_interrupted():
+            mm.interrupt_current_processing(not keep)
+            mm.throw_exception_if_processing_interrupted()
+        return outcome
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def _step(self, report: StepReport) -> bool:
+        self.steps, self.tokens, self.seconds = (
+            self.steps + 1, self.tokens + report.tokens, self.seconds + report.seconds
+        )  # fmt: skip
+        try:
+            mm.throw_exception_if_processing_interrupted()
+            self.bar.update_absolute(report.step, report.steps)
+        except mm.InterruptProcessingException:
+            self._cancelled = True
+        server, now = getattr(PromptServer, "instance", None), time.monotonic()
+        due = now - self._told >= PAUSE or self._cancelled or report.step >= report.steps
+        if server is not None and self.node_id is not None and due:
+            self._told = now
+            server.send_progress_text(self._line(report), str(self.node_id))
+        return self._cancelled
+
+    def _line(self, report: StepReport) -> str:
+        left = round((report.steps - report.step) * self.seconds / self.steps)
+        clock = f"{left // 3600}:{left // 60 % 60:02}" if left >= 3600 else f"{left // 60}"
+        parts = [f"step {report.step}/{report.steps}", f"loss {report.loss:.3f}"]
+        parts += [f"validation {self._validated:.3f}"] if math.isfinite(self._validated) else []
+        parts += [f"lr {report.learning_rate:.1e}", f"{self.speed:,.0f} tokens/s", f"{clock}:{left % 60:02} left"]
+        return ", ".join(parts)
+
+    def _validation(self, step: int, loss: float) -> None:
+        self._validated = loss
+
+    def _sample(self, step: int) -> None:
+        """Speak with the model in training, always from the same seed."""
+        assert self.folder is not None
+        model, settings = self.trainer.model, self.trainer.settings
+        engine = self.model.engine.with_lm(model.lm, model.text)
+        request = GenerationRequest(text=settings.sample_text, seed=settings.seed, language=self.language)
+        try:
+            plans = engine.plan([request])
+            mm.load_models_gpu([self.model.decoder], memory_required=engine.estimate_bytes(plans))
+            (speech,) = engine.generate_plans(plans, on_step=_stop_if_cancelled)
+            write_wav(make_folder(self.folder.folder / SAMPLES) / f"step-{step:08d}.wav", speech.waveform)
+        except mm.InterruptProcessingException:
+            self._cancelled = True
+        except OmniVoiceError as error:
+            self.faults = [f"no sample was spoken at step {step}: {error}"]
+            _LOG.warning("%s", self.faults[0])
+
+
+def _stop_if_cancelled(done: int, total: int) -> None:
+    mm.throw_exception_if_processing_interrupted()

@@ -1,0 +1,223 @@
+"""Dataset against a stand-in for ComfyUI: the menu, folders and lists of recordings, progress, cancel, refusals."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+NONE = "none (use the audio input)"
+TEXT = "Good morning everyone."
+
+
+@pytest.fixture(scope="module")
+def write(loaded_pack: SimpleNamespace) -> Callable[[Path, int], Path]:
+    """Makes a folder with that many clips."""
+    engine = loaded_pack.package.__name__ + ".omnivoice."
+    write_wav = importlib.import_module(engine + "intake.audio_files").write_wav
+    waveform = importlib.import_module(engine + "types").Waveform
+
+    def make(folder: Path, count: int = 2) -> Path:
+        folder.mkdir(parents=True)
+        for i in range(count):
+            write_wav(folder / f"{i}.wav", waveform(sound(i)[0], 24_000))
+            (folder / f"{i}.txt").write_text(TEXT)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory) -> object:
+    stand_in.reset(tmp_path_factory.mktemp("models"))
+    loaded_pack.host.register_model_folder()
+    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
+    return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
+
+
+@pytest.fixture
+def top(host) -> Path:
+    """The folder that holds input/, user/ and models/."""
+    folder = host.folder.parents[1]
+    (folder / "input").mkdir()
+    (folder / "user").mkdir()
+    return folder
+
+
+@pytest.fixture
+def make(nodes: dict[str, type], loaded: object, top: Path):
+    def run(folder: object = NONE, **given: list) -> tuple:
+        inputs = {"language": ["auto"], "instruct": [""], "text": [""], **given}
+        return nodes["OmniVoiceDataset"].execute(model=[loaded], folder=[folder], **inputs).values
+
+    return run
+
+
+def sound(seed: int, seconds: float = 1.5, batch: int = 1) -> torch.Tensor:
+    return 0.1 * torch.randn(batch, 1, round(seconds * 24_000), generator=torch.Generator().manual_seed(seed))
+
+
+def audio(samples: torch.Tensor) -> dict[str, object]:
+    return {"waveform": samples, "sample_rate": 24_000}
+
+
+def menu(nodes: dict[str, type]) -> list[str]:
+    return next(i for i in nodes["OmniVoiceDataset"].define_schema().inputs if i.id == "folder").options
+
+
+def test_schema(nodes: dict[str, type], top: Path) -> None:
+    schema = nodes["OmniVoiceDataset"].define_schema()
+    assert [(i.id, i.kind, i.optional) for i in schema.inputs] == [
+        ("model", "OMNIVOICE_MODEL", False), ("folder", "COMBO", False), ("language", "COMBO", False),
+        ("instruct", "STRING", True), ("audio", "AUDIO", True), ("text", "STRING", True),
+    ]  # fmt: skip
+    assert [o.kind for o in schema.outputs] == ["OMNIVOICE_DATASET", "STRING", "INT", "FLOAT"]
+    assert schema.is_input_list
+
+
+def test_menu_is_fresh_and_stays_inside(nodes: dict[str, type], host, top: Path, write) -> None:
+    assert menu(nodes) == [NONE]
+    write(top / "input" / "ann" / "wavs", 1)
+    (top / "input" / ".hidden" / "x").mkdir(parents=True)
+    (top / "elsewhere").mkdir()
+    (top / "input" / "link").symlink_to(top / "elsewhere")
+    (top / "input" / "file.wav").touch()
+    assert menu(nodes) == [NONE, "ann", "ann/wavs"]
+    write(top / "sets" / "big", 1)
+    (top / "sets" / "linked").symlink_to(top / "elsewhere")  # an admin's folder: links are the admin's own
+    assert menu(nodes) == [NONE, "ann", "ann/wavs"]
+    host.table["datasets"] = ([str(top / "sets")], set())
+    assert menu(nodes) == [NONE, "ann", "ann/wavs", "datasets/big", "datasets/linked"]
+    shutil.rmtree(top / "input")
+    assert menu(nodes) == [NONE, "datasets/big", "datasets/linked"]
+
+
+@pytest.mark.parametrize("place", ["input", "datasets"])
+def test_a_folder(make, host, top: Path, write, loaded: object, place: str) -> None:
+    folder = write(top / place / "ann", 3)
+    (folder / "2.txt").unlink()
+    host.table["datasets"] = ([str(top / "datasets")], set())
+    name = "ann" if place == "input" else "datasets/ann"
+    dataset, report, clips, seconds = make(name, language=["English"], instruct=["Female"])
+    assert type(dataset).__name__ == "Dataset" and (clips, seconds) == (2, 74 / 25)
+    assert {(clip.language, clip.instruct) for clip in dataset.clips} == {("en", "female")}
+    assert report.splitlines()[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
+    assert host.progress == [(1, 2), (2, 2)]
+    ((models, memory),) = host.loads
+    assert models == [loaded.encoder] and memory > 10**6
+    reason = "2.wav: no transcript is beside it: put what it says into 2.txt"
+    assert host.texts == [(f"1 of 3 clips are not used; the report names them; {reason}", "7")]
+    assert len(list((top / "user" / "omnivoice_codes").rglob("*.safetensors"))) == 2
+    assert not (folder / ".omnivoice_codes").exists()
+
+
+def test_lists_and_batches_of_recordings(make) -> None:
+    dataset, _, clips, _ = make(
+        audio=[audio(sound(1)), audio(sound(2, batch=2))], text=[TEXT, TEXT, "Good night, all."]
+    )
+    assert clips == 3 and [clip.text for clip in dataset.clips] == [TEXT, TEXT, "Good night, all."]
+    lines, *_ = make(
+        audio=[audio(sound(1)), audio(sound(2, batch=2))], text=[f"{TEXT}\n\n{TEXT}\r\nGood night, all.\n"]
+    )
+    assert lines.fingerprint() == dataset.fingerprint()
+    one, *_ = make(audio=[audio(sound(1))], text=["Good morning,\neveryone."])
+    assert one.clips[0].text == "Good morning, everyone."
+
+
+def test_a_bad_recording_is_told_and_the_others_used(make, host) -> None:
+    _, report, clips, _ = make(audio=[audio(sound(1)), audio(torch.zeros(1, 1, 48_000))], text=[TEXT, TEXT])
+    assert clips == 1 and report.endswith("\nrejected clip 2: it is silent") and len(host.texts) == 1
+
+
+def test_cancel_and_again(make, host, top: Path, write, interrupt: type[BaseException]) -> None:
+    write(top / "input" / "ann", 4)
+    host.interrupt_after = 2
+    with pytest.raises(interrupt):
+        make("ann")
+    kept = list((top / "user").rglob("*.safetensors"))
+    host.interrupt_after = None
+    assert len(kept) == 2 and make("ann")[2] == 4
+
+
+def test_in_inference_mode_as_comfyui_runs_it(make) -> None:
+    with torch.inference_mode():
+        dataset, *_ = make(audio=[audio(sound(1))], text=[TEXT])
+    assert not dataset.clips[0].codes.is_inference()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "no recordings given: choose a folder, or connect the audio input"),
+        ({"audio": [None]}, "no recordings given"),
+        ({"folder": "ann", "audio": [audio(sound(1))]}, "two sources given: disconnect the audio input"),
+        ({"folder": "ann", "text": ["a\nb"]}, "text goes with the audio input, got 2 lines"),
+        ({"audio": [audio(sound(1))] * 3, "text": ["a", "b"]}, "one text for each recording, got 2 for 3"),
+        ({"audio": [audio(sound(1))] * 3, "text": ["a\nb"]}, "one text for each recording, got 2 for 3"),
+        ({"audio": [audio(sound(1))] * 2}, "one text for each recording, got 0 for 2"),
+        ({"audio": [audio(sound(1))], "text": [3]}, "text must be a string, got 3"),
+        ({"audio": [3], "text": ["a"]}, "audio must be ComfyUI's AUDIO, got 3"),
+        ({"folder": "ann", "language": ["Klingon"]}, "language must be auto or a name from the list, got 'Klingon'"),
+        ({"folder": "ann", "instruct": [5]}, "instruct must be a string, got 5"),
+        ({"folder": "empty"}, "empty holds no dataset: a dataset is a folder"),
+    ],
+)
+def test_refusals(make, pack: SimpleNamespace, top: Path, write, given: dict, message: str) -> None:
+    write(top / "input" / "ann", 1)
+    (top / "input" / "empty").mkdir()
+    with pytest.raises(Exception, match=message) as told:
+        make(**given)
+    assert isinstance(told.value, importlib.import_module(pack.package.__name__ + ".omnivoice.errors").OmniVoiceError)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        "../models",
+        "/etc",
+        "ann/..",
+        "ann/../../models",
+        "link",
+        ".",
+        "",
+        "input",
+        "C:\\x",
+        "\\\\h\\s",
+        3,
+        None,
+        {},
+    ],
+)
+def test_names_that_are_not_listed(make, nodes: dict[str, type], top: Path, write, name: object) -> None:
+    write(top / "input" / "ann", 1)
+    (top / "input" / "link").symlink_to("/etc")
+    with pytest.raises(Exception, match="folder must be a folder in ComfyUI's input or datasets folder, got") as told:
+        make(name)
+    assert "press R" in str(told.value)
+    check = nodes["OmniVoiceDataset"].validate_inputs
+    assert name is None or check(folder=name) == check(folder=[name]) == str(told.value)
+    assert check(folder="ann") is True and check(folder=[NONE]) is True and check() is True
+
+
+def test_lists_in_a_folder_reach_nothing_outside(make, top: Path, write) -> None:
+    folder = write(top / "input" / "ann", 1)
+    write(top / "input" / "bob", 1)
+    (folder / "metadata.csv").write_text(f"0|{TEXT}\n../bob/0|{TEXT}\n{top}/input/bob/0.wav|{TEXT}\n")
+    _, report, clips, _ = make("ann")
+    assert clips == 1 and report.count("it lies outside the dataset folder") == 2
+
+
+def test_fingerprint_follows_the_files(nodes: dict[str, type], top: Path, write) -> None:
+    fingerprint = nodes["OmniVoiceDataset"].fingerprint_inputs
+    folder = write(top / "input" / "ann", 1)
+    before = fingerprint(model=None, folder=["ann"], language=["auto"])
+    assert before and before == fingerprint(folder="ann")
+    (folder / "0.txt").write_text("Something else.")
+    assert fingerprint(folder=["ann"]) != before
+    assert fingerprint(folder=["gone"]) == fingerprint(folder=[NONE]) == fingerprint() == ""

@@ -1,0 +1,422 @@
+"""Train LoRA against a stand-in for ComfyUI: widgets, presets, folders, cancel, results; tests/comfyui hears them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors import safe_open
+
+SHORT = {
+    "preset": "custom", "run_name": "run", "steps": 3, "learning_rate": 0.01, "rank": 2, "batch_size": 4,
+    "warmup": 0.0, "validation": 0.25, "validate_every": 2, "gradient_checkpointing": False,
+}  # fmt: skip
+KEEP = "keep what was trained"
+INPUTS = [
+    "model", "dataset", "preset", "run_name", "seed", "steps", "learning_rate", "rank", "batch_size",
+    "grad_accumulation_steps", "batch_tokens", "optimizer", "schedule", "warmup", "weight_decay", "max_grad_norm",
+    "alpha", "dropout", "rslora", "audio_modules", "training_dtype", "lora_dtype", "gradient_checkpointing",
+    "offloading", "existing_lora", "validation", "validate_every", "save_every", "sample_every", "sample_text",
+    "patience", "resume", "on_cancel",
+]  # fmt: skip
+# Widgets that core's Train LoRA has as well, so that people find what they know.
+CORE = {
+    "batch_size", "grad_accumulation_steps", "steps", "learning_rate", "rank", "optimizer", "seed", "training_dtype",
+    "lora_dtype", "gradient_checkpointing", "offloading", "existing_lora",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory) -> object:
+    stand_in.reset(tmp_path_factory.mktemp("models"))
+    loaded_pack.host.register_model_folder()
+    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
+    with torch.inference_mode():  # as ComfyUI runs nodes
+        return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
+
+
+@pytest.fixture(scope="module")
+def part(loaded_pack: SimpleNamespace) -> Callable[[str], object]:
+    """Modules of the pack's engine, by name."""
+    return lambda name: importlib.import_module(f"{loaded_pack.package.__name__}.omnivoice.{name}")
+
+
+@pytest.fixture(scope="module")
+def data(part: Callable[[str], object]) -> object:
+    clips, generator = part("train.clips"), torch.Generator().manual_seed(1)
+    made = [
+        clips.Clip(f"clip {i}", torch.randint(0, 1024, (8, 12 + 4 * i), generator=generator).to(torch.int16),
+                   f"This is sentence number {i}.", "en")
+        for i in range(6)
+    ]  # fmt: skip
+    return clips.Dataset(tuple(made), (clips.Rejected("bad.wav", "silent"),))
+
+
+@pytest.fixture
+def output(host) -> Path:
+    return Path(host.folder_paths.get_output_directory()) / "omnivoice_training"
+
+
+@pytest.fixture
+def train(nodes: dict[str, type], loaded: object, data: object, host):
+    def run(*, model: object = loaded, dataset: object = data, **widgets: object):
+        with torch.inference_mode():
+            return nodes["OmniVoiceTrainLoRA"].execute(model=model, dataset=dataset, **{**SHORT, **widgets}).values
+
+    host.table["loras"] = ([str(host.folder.parent / "loras")], {".safetensors"})
+    return run
+
+
+def test_schema(nodes: dict[str, type]) -> None:
+    schema = nodes["OmniVoiceTrainLoRA"].define_schema()
+    assert [i.id for i in schema.inputs] == INPUTS and set(INPUTS) > CORE
+    assert [o.kind for o in schema.outputs] == ["LORA_MODEL", "LOSS_MAP", "INT", "STRING"]
+    assert schema.is_experimental and schema.is_output_node
+    items = {i.id: i for i in schema.inputs}
+    assert [i.id for i in schema.inputs if i.optional] == INPUTS[9:]  # the required ones stand first
+    assert all(getattr(i, "advanced", False) == i.optional for i in schema.inputs)
+    assert items["seed"].control_after_generate == "fixed"  # another seed could not be gone on with
+    ranges = {"steps": (1, 1_000_000), "rank": (1, 256), "learning_rate": (1e-7, 1), "validation": (0, 0.5)}
+    assert {name: (items[name].min, items[name].max) for name in ranges} == ranges
+    assert items["preset"].options == ["voice", "language", "custom"] and items["preset"].default == "voice"
+
+
+def test_result(train, loaded: object, output: Path, host, data: object) -> None:
+    lora, losses, steps, report = train()
+    assert steps == 3 and len(losses["loss"]) == 3 and len(set(losses["loss"])) == 3
+    assert {t.dtype for t in lora.values()} == {torch.float32} and all(t.device.type == "cpu" for t in lora.values())
+    assert not any(t.requires_grad or t.is_inference() for t in lora.values())
+    assert float(lora["llm.layers.0.self_attn.q_proj.lora_up.weight"].abs().max()) > 0
+    assert "audio_heads.diff" in lora and host.progress == [(1, 3), (2, 3), (3, 3)]
+    assert host.freed == [(1e30, torch.device("cpu"))]
+    lines = report.splitlines()
+    assert lines[0] == data.summary() and "finished at step 3 of 3" in report
+    assert "custom: 3 steps, rank 2, alpha 32, learning rate 0.01, AdamW, fp32" in report
+    assert "folder: output/omnivoice_training/run" in lines and lines[-1] == "not used: bad.wav: silent"
+    with safe_open(output / "run" / "run.safetensors", "pt") as file:
+        about = file.metadata()
+        assert torch.equal(file.get_tensor("audio_heads.diff"), lora["audio_heads.diff"])
+    assert about["name"] == "run" and about["steps"] == "3" and json.loads(about["settings"])["rank"] == 2
+    assert "sample_text" not in about["settings"]
+    with safe_open(output / "run" / "run-best.safetensors", "pt") as file:
+        assert file.keys() == sorted(lora)
+
+
+def test_progress_in_words(train, host) -> None:
+    train()
+    text, node = host.texts[-1]
+    assert node == "7" and text.startswith("step 3/3, loss ") and text.endswith("tokens/s, 0:00 left")
+
+
+def test_bf16_lora_without_a_folder(train, output: Path) -> None:
+    lora, _, _, report = train(run_name="", lora_dtype="bf16", training_dtype="bf16")
+    kinds = {key.rpartition(".")[2]: tensor.dtype for key, tensor in lora.items()}
+    assert kinds["weight"] == kinds["diff"] == torch.bfloat16 and ", bf16" in report
+    assert not output.exists() and "nothing was written, as run_name is empty" in report
+
+
+def test_the_graph_model_stays_as_it_is(train, loaded: object) -> None:
+    def state() -> dict[str, torch.Tensor]:
+        return {key: tensor.clone() for key, tensor in loaded.engine.lm.state_dict().items()}
+
+    before, random = state(), torch.random.get_rng_state()
+    train(training_dtype="bf16")
+    after = state()
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    assert not any(p.requires_grad or p.grad is not None for p in loaded.engine.lm.parameters())
+    assert torch.equal(random, torch.random.get_rng_state())
+
+
+def test_copy_is_split_patched_and_rounded_once(pack: SimpleNamespace, loaded: object, part) -> None:
+    generator = torch.Generator().manual_seed(1)
+    down, up = torch.randn(2, 40, generator=generator), torch.randn(48, 2, generator=generator)
+    name = "llm.layers.1.self_attn.k_proj"
+    tensors = {f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up, f"{name}.alpha": torch.tensor(4.0)}
+    patched = pack.host_lora.apply_lora(loaded, "none (use the lora input)", tensors, 0.5).model
+    base = loaded.engine.lm.state_dict()["llm.layers.1.self_attn.qkv_proj.weight"]
+    with torch.inference_mode(False):
+        copy = pack.host_train_model.private_copy(patched, torch.bfloat16, torch.device("cpu"))
+    queries, keys, values = base[:96], base[96:144] + 0.5 * 4 / 2 * up @ down, base[144:]
+    for kind, wanted in (("q", queries), ("k", keys), ("v", values)):
+        found = copy.state_dict()[f"llm.layers.1.self_attn.{kind}_proj.weight"]
+        assert torch.equal(found, wanted.to(torch.bfloat16)) and found.is_contiguous() and not found.is_inference()
+    assert copy.get_dtype() == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("choice", "device", "good", "wanted"),
+    [
+        ("auto", "cpu", True, torch.float32), ("auto", "mps", True, torch.float32),
+        ("auto", "cuda", True, torch.bfloat16), ("auto", "cuda", False, torch.float32),
+        ("bf16", "cpu", False, torch.bfloat16), ("fp32", "cuda", True, torch.float32),
+    ],
+)  # fmt: skip
+def test_training_dtype(
+    pack: SimpleNamespace, monkeypatch, choice: str, device: str, good: bool, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(pack.host_train_model.mm, "should_use_bf16", lambda device: good)
+    assert pack.host_train_model.training_dtype(choice, torch.device(device)) == wanted
+
+
+# Presets.
+
+
+def test_presets_and_the_widgets_that_do_not_count(pack: SimpleNamespace) -> None:
+    of = pack.training.settings_of
+    settings, warnings = of({"preset": "voice", "seed": 5}, 200.0)
+    assert (settings.steps, settings.rank, settings.seed) == (600, 16, 5) and warnings == []
+    settings, warnings = of({"preset": "language", "steps": 77, "grad_accumulation_steps": 3}, 200.0)
+    assert (settings.steps, settings.accumulation) == (5000, 1)
+    assert warnings == [
+        "the preset language decides steps (5000), grad_accumulation_steps (1); these widgets count only where it is "
+        "custom"
+    ]
+    settings, warnings = of({"preset": "custom", "steps": 77, "grad_accumulation_steps": 3}, 200.0)
+    assert (settings.steps, settings.accumulation) == (77, 3) and warnings == []
+    assert of({"preset": "custom"}, 9.0)[0] == of({}, 9.0)[0]  # untouched, custom is the least of voice
+
+
+def test_a_preset_trains(train, part, monkeypatch, host) -> None:
+    monkeypatch.setattr(part("train.trainer").Trainer, "finished", property(lambda trainer: trainer.step_count >= 2))
+    report = train(preset="voice", steps=7)[3]
+    assert "preset voice: 300 steps, rank 16" in report and "the preset voice decides steps (300)" in report
+    assert any("these widgets count only where it is custom" in text for text, _ in host.texts)
+
+
+# A loss graph divides by the range of the losses.
+
+
+def test_one_step_has_two_losses(train, part) -> None:
+    losses = train(steps=1)[1]["loss"]
+    assert len(losses) == 2 and len(set(losses)) == 2 and all(math.isfinite(loss) for loss in losses)
+
+
+def test_equal_losses_and_losses_that_are_not_finite(train, part, monkeypatch) -> None:
+    trainer = part("train.trainer").Trainer
+    monkeypatch.setattr(trainer, "learn", lambda one, examples: (2.5, 1.0))
+    monkeypatch.setattr(trainer, "next_loss", lambda one: 2.5)
+    losses = train(run_name="")[1]["loss"]
+    assert losses[:4] == [2.5] * 4 and losses[4] == pytest.approx(2.5, abs=1e-12) and losses[4] != 2.5
+    monkeypatch.setattr(trainer, "learn", lambda one, examples: (math.nan, 1.0))
+    monkeypatch.setattr(trainer, "next_loss", lambda one: math.nan)
+    with pytest.raises(part("errors").NumericError, match="the loss is not finite: lower the learning rate"):
+        train(run_name="")
+
+
+# Cancel and resume.
+
+
+def test_cancel_goes_on_to_comfyui_once_the_state_is_saved(
+    train, pack: SimpleNamespace, host, output: Path, interrupt: type[BaseException], loaded: object
+) -> None:
+    host.interrupt_after = 2
+    with pytest.raises(interrupt):
+        train(steps=9)
+    assert [path.name for path in (output / "run").glob("checkpoint-*")] == ["checkpoint-00000003.safetensors"]
+    assert pack.host.mm.in_training is False and torch.is_grad_enabled()
+    host.interrupt_after, host.progress = None, []
+    lora, losses, steps, report = train(steps=9)
+    assert host.progress[0] == (4, 9) and steps == 9 and len(losses["loss"]) == 9
+    assert "continued: run was at step 3" in report
+    straight = train(steps=9, run_name="straight")[0]
+    assert all(torch.equal(straight[key], lora[key]) for key in straight)
+
+
+def test_cancel_keeps_what_was_trained_when_asked_to(train, host, output: Path, interrupt: type[BaseException]) -> None:
+    host.interrupt_after = 2
+    _, losses, steps, report = train(steps=9, on_cancel=KEEP)
+    assert steps == len(losses["loss"]) == 3 and "cancelled at step 3 of 9" in report
+    assert host.interrupt_after is None  # the rest of the workflow runs
+    assert (output / "run" / "run.safetensors").is_file()
+    assert train(steps=9)[2] == 9
+
+
+def test_a_kept_part_is_not_taken_from_the_cache(train, host, nodes: dict[str, type]) -> None:
+    """ComfyUI asks for the fingerprint before each run: another one makes it run the node anew."""
+    stamp = nodes["OmniVoiceTrainLoRA"].fingerprint_inputs
+    begun = stamp(run_name="run")
+    host.interrupt_after = 2
+    train(steps=9, on_cancel=KEEP)
+    cancelled = stamp(run_name="run")
+    others = ("ru", "run-", "run-1-2", "", "a/b", None, ["run"])
+    assert cancelled != begun and {stamp(run_name=name) for name in others} == {begun}
+    train(steps=9, on_cancel=KEEP)
+    assert stamp(run_name="run") == cancelled  # finished: from the cache from now on
+    host.progress, host.interrupt_after = [], 2
+    train(steps=9, on_cancel=KEEP)
+    assert stamp(run_name="run") not in (begun, cancelled)  # in run-2
+
+
+def test_a_bar_that_raises_leaves_a_state_too(
+    train, pack: SimpleNamespace, monkeypatch, output: Path, interrupt: type[BaseException], host
+) -> None:
+    """ComfyUI's real bar raises on cancel, between the question and the state."""
+
+    class Bar:
+        def __init__(self, total: int):
+            pass
+
+        def update_absolute(self, value: int, total: int) -> None:
+            if value == 2:
+                raise interrupt
+
+    monkeypatch.setattr(pack.host_train_run.comfy.utils, "ProgressBar", Bar)
+    with pytest.raises(interrupt):
+        train(steps=9)
+    assert (output / "run" / "checkpoint-00000002.safetensors").is_file()
+
+
+def test_a_failure_resets_the_flag(train, pack: SimpleNamespace, part, monkeypatch) -> None:
+    seen = []
+
+    def learn(trainer: object, examples: object) -> None:
+        seen.append(pack.host.mm.in_training)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(part("train.trainer").Trainer, "learn", learn)
+    with pytest.raises(ZeroDivisionError):
+        train()
+    assert seen == [True] and pack.host.mm.in_training is False
+
+
+def test_folders(train, output: Path) -> None:
+    train()
+    kept = {path: path.read_bytes() for path in (output / "run").iterdir()}
+    assert "run holds a finished run; this one is in run-2" in train()[3]
+    assert "learning_rate was 0.01, now 0.02); this one is in run-3" in train(learning_rate=0.02, steps=4)[3]
+    assert {path: path.read_bytes() for path in (output / "run").iterdir()} == kept
+    assert sorted(path.name for path in output.iterdir()) == ["run", "run-2", "run-3"]
+
+
+def test_without_resume_an_unfinished_run_is_left_alone(train, host, output: Path) -> None:
+    host.interrupt_after = 1
+    train(steps=9, on_cancel=KEEP)
+    assert "it was asked for a new one); this one is in run-2" in train(steps=9, resume=False)[3]
+
+
+def test_another_base_or_lora_before_is_another_run(train, pack: SimpleNamespace, loaded: object, host) -> None:
+    host.interrupt_after = 1
+    lora = train(steps=9, on_cancel=KEEP)[0]
+    patched = pack.host_lora.apply_lora(loaded, "none (use the lora input)", lora, 1.0).model
+    assert "it was begun with another model" in (report := train(steps=9, model=patched)[3])
+    assert "; this one is in run-2" in report
+
+
+def test_a_disk_that_is_full_loses_nothing(train, pack: SimpleNamespace, monkeypatch, host) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise pack.host_train.FileError("the disk is full")
+
+    monkeypatch.setattr(pack.host_train, "write_lora", full)
+    lora, _, _, report = train()
+    assert lora and "the LoRA could not be written, the output still holds it: the disk is full" in report
+
+
+# Samples.
+
+
+def test_samples(train, output: Path, host) -> None:
+    train(sample_every=2, sample_text="Hello there.")
+    files = sorted(path.name for path in (output / "run" / "samples").iterdir())
+    assert files == ["step-00000002.wav", "step-00000003.wav"]
+    assert len(host.loads) == 2 and all(memory > 0 for _, memory in host.loads)
+
+
+def test_a_sample_that_fails_stops_nothing(train, part, monkeypatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise part("errors").NumericError("NaN")
+
+    monkeypatch.setattr(part("engine").Engine, "generate_plans", fail)
+    _, _, steps, report = train(sample_every=2)
+    assert steps == 3 and "no sample was spoken at step 3: NaN" in report
+
+
+def test_cancel_in_a_sample(train, host, output: Path, interrupt: type[BaseException]) -> None:
+    host.interrupt_after = 1
+    with pytest.raises(interrupt):
+        train(steps=9, sample_every=2)
+    assert (output / "run" / "checkpoint-00000002.safetensors").is_file()
+    assert not list((output / "run" / "samples").glob("*.wav")) if (output / "run" / "samples").exists() else True
+
+
+# Adapters to begin with.
+
+
+@pytest.fixture
+def saved(train, host, output: Path) -> str:
+    """A trained LoRA in models/loras, named as core's Save LoRA names it."""
+    train(run_name="first")
+    folder = host.folder.parent / "loras"
+    folder.mkdir(parents=True)
+    shutil.copy(output / "first" / "first.safetensors", folder / "x_12_steps_00001_.safetensors")
+    shutil.copy(output / "first" / "first.safetensors", folder / "plain.safetensors")
+    return "x_12_steps_00001_.safetensors"
+
+
+def test_existing_lora(train, saved: str, nodes: dict[str, type], output: Path) -> None:
+    menu = next(i for i in nodes["OmniVoiceTrainLoRA"].define_schema().inputs if i.id == "existing_lora")
+    assert menu.options == ["[None]", "plain.safetensors", saved]
+    assert train(existing_lora=saved)[2] == 15 and train(existing_lora="plain.safetensors", run_name="p")[2] == 3
+    with safe_open(output / "run" / "run.safetensors", "pt") as file:
+        assert file.metadata()["steps"] == "15"
+    stamp = nodes["OmniVoiceTrainLoRA"].fingerprint_inputs
+    assert stamp(existing_lora=saved, steps=3) and stamp(existing_lora="[None]") == stamp() == ""
+    with pytest.raises(ValueError, match="has rank 2, this training 3: set preset to custom and rank to"):
+        train(existing_lora=saved, rank=3)
+
+
+BAD = [
+    ({"existing_lora": "../x"}, r"existing_lora must be \[None\] or one of models/loras, got '\.\./x'"),
+    ({"model": {"a": 1}}, "model must come from Load OmniVoice, got dict"),
+    ({"dataset": {"clips": []}}, "dataset must come from OmniVoice Dataset, got dict"),
+    ({"dataset": None}, "dataset must come from OmniVoice Dataset, got None"),
+    ({"preset": "x"}, "preset must be one of custom, voice, language, got 'x'"),
+    ({"steps": 10**9}, "steps must be 1-1000000, got 1000000000"), ({"rank": True}, "rank must be"),
+    ({"learning_rate": math.nan}, "learning_rate must be"), ({"alpha": 0.0}, "alpha must be above 0"),
+    ({"grad_accumulation_steps": 0}, "grad_accumulation_steps must be 1-1024, got 0"),
+    ({"batch_tokens": 1e3}, "batch_tokens must be"), ({"seed": -1}, "seed must be"),
+    ({"rslora": "yes"}, "rslora must be true or false, got 'yes'"), ({"resume": 1}, "resume must be true or false"),
+    ({"on_cancel": "x"}, "on_cancel must be one of stop the workflow, keep what was trained, got 'x'"),
+    ({"lora_dtype": "fp16"}, "lora_dtype must be one of fp32, bf16, got 'fp16'"),
+    ({"training_dtype": "fp16"}, "training_dtype must be one of auto, bf16, fp32"),
+    ({"optimizer": ["AdamW"]}, "optimizer must be one of"), ({"sample_text": 5}, "sample_text must be a text"),
+    ({"run_name": "../../custom_nodes/x"}, "a file name may hold letters"), ({"run_name": 5}, "run_name must be"),
+    ({"run_name": "a" * 101}, "run_name must be at most 100 characters"), ({"run_name": "CON"}, "a device name"),
+    ({"run_name": "hf_abcdefghijklmnopqr"}, "holds a path or a token"),
+    ({"sample_every": 2, "run_name": ""}, "sample_every writes into the run's folder: give a run_name"),
+    ({"offloading": True}, "offloading needs gradient_checkpointing"),
+    ({"patience": 1, "validation": 0.0}, "patience needs validations"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("widgets", "message"), BAD, ids=[str(case[0])[:40] for case in BAD])
+def test_refusals(train, output: Path, widgets: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(**widgets)
+    assert not output.exists()
+
+
+def test_a_dataset_of_another_model_and_an_empty_one(train, data: object, part) -> None:
+    clips = part("train.clips")
+    with pytest.raises(ValueError, match="the dataset has no clip that can be used"):
+        train(dataset=clips.Dataset(()))
+    other = clips.Clip("x", torch.zeros(3, 9, dtype=torch.int16), "Hello.")
+    with pytest.raises(ValueError, match=r"codes of x do not belong to this model \(3 codebooks, the model has 8\)"):
+        train(dataset=clips.Dataset((other,)))
+
+
+def test_refused_at_validation(nodes: dict[str, type]) -> None:
+    check = nodes["OmniVoiceTrainLoRA"].validate_inputs
+    assert check() is True and check(run_name="my voice", preset="voice", patience=3) is True
+    assert check(run_name="a/b").startswith("a file name may hold letters")
+    assert check(preset="x").startswith("preset must be one of")
+    assert check(offloading=True, gradient_checkpointing=False).startswith("offloading needs")
+    assert check(sample_every=5, run_name=" ").startswith("sample_every writes into the run's folder")
+    assert check(sample_every=5, run_name="x", sample_text="").startswith("sample_every needs a sample_text")
+    assert check(validation=0.9) == "validation must be 0-0.5, got 0.9"
