@@ -7,11 +7,10 @@ there. In several processes the first one writes files and speaks to the user.
 from __future__ import annotations
 
 import argparse
-import math
+import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 import torch
 
 from ..engine import Engine
-from ..errors import InputError
+from ..errors import InputError, OmniVoiceError
 from ..intake.audio_files import write_wav
 from ..intake.downloads import make_folder
 from ..lm import OmniVoiceLM, TextEmbedding
@@ -42,9 +41,11 @@ from ..weights.lora_write import write_lora, write_peft
 from .dataset import load_dataset, load_encoder
 from .models import find_model, usable_device
 from .train_config import EXAMPLE, TrainOrder, file_name, read_order
+from .train_progress import Progress, tensorboard
 
 SAMPLES, ADAPTER, MODEL = "samples", "adapter", "model"
 SAMPLE_SEED = 1
+_LOG = logging.getLogger("omnivoice_nodes")
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -68,8 +69,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _run(order: TrainOrder, world: World) -> None:
-    device = usable_device(f"cuda:{world.local_rank}" if world.size > 1 and order.device == "cuda" else order.device)
+    device = usable_device(
+        f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
+    )
     files = locate_checkpoint(find_model(str(order.model) if order.model else None), order.codec)
+    if world.leads:
+        make_folder(order.output)  # where nothing can be written, nothing need be encoded
     dataset = _in_turn(world, lambda: _dataset(order, device))
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
@@ -80,20 +85,37 @@ def _run(order: TrainOrder, world: World) -> None:
         print(_plan(settings, world))
     trainer = build_trainer(lm, text, tokenizer, dataset, settings, device=device, world=world, lora=lora)
     folder = _in_turn(
-        world, lambda: open_run(order.output, settings, data=dataset.fingerprint(), base=base, resume=order.resume)
+        world,
+        # The others find the run that the first one has just begun.
+        lambda: open_run(
+            order.output, settings, data=dataset.fingerprint(), base=base, resume=order.resume or not world.leads
+        ),
     )
-    if folder.resume(trainer) and world.leads:
+    resumed = folder.resume(trainer)
+    _check_alike(trainer, dataset, base)
+    if resumed and world.leads:
         print(f"going on from step {trainer.step_count}")
     speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.leads else None
     outcome = _train(trainer, folder, speaker, order)
     if world.leads:
+        written = _write(trainer, folder, files, order, dataset, base)  # first: nobody may be reading any more
         print(f"{_ENDS[outcome.reason]} after {outcome.step} of {settings.steps} steps")
-        for path in _write(trainer, folder, files, order, dataset, base):
+        for path in written:
             print(f"wrote {path}")
     world.wait()
 
 
 _ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "stopped: no better"}
+
+
+def _check_alike(trainer: Trainer, dataset: Dataset, base: str) -> None:
+    """Raise InputError in every process unless all are about to do the same steps on the same clips and model."""
+    world, device = trainer.world, trainer.model.device
+    for what, number in (
+        ("clips", int(dataset.fingerprint()[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)
+    ):  # fmt: skip
+        if not world.agree(torch.tensor([number], dtype=torch.int64, device=device)):
+            raise InputError(f"the processes begin with different {what}: let all use the same data, model and output")
 
 
 def _in_turn(world: World, make: Callable[[], object]):  # type: ignore[no-untyped-def]
@@ -151,32 +173,34 @@ def _speaker(
 ) -> Callable[[int], None]:  # fmt: skip
     """Speaks the sample text with the model as it is, into a file of that step."""
     engine = Engine.around(trainer.model.lm, trainer.model.text, files, tokenizer, trainer.model.device)
-    folder, text = make_folder(output / SAMPLES), trainer.settings.sample_text
+    folder, request = make_folder(output / SAMPLES), GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED)
+    engine.plan([request])  # a text that cannot be spoken is told now
 
     def speak(step: int) -> None:
-        (speech,) = engine.generate([GenerationRequest(text, seed=SAMPLE_SEED)])
-        write_wav(folder / f"step-{step:08d}.wav", speech.waveform)
+        try:
+            (speech,) = engine.generate([request])
+            write_wav(folder / f"step-{step:08d}.wav", speech.waveform)
+        except OmniVoiceError as error:  # a full disk, a model that is silent by now: the training goes on
+            _LOG.warning("no sample was spoken at step %d: %s", step, error)
 
     return speak
 
 
 def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] | None, order: TrainOrder) -> Outcome:
     progress = Progress(trainer.step_count, shown=trainer.world.leads, terminal=sys.stderr.isatty())
-    board = tensorboard_writer(order.output) if order.tensorboard and trainer.world.leads else None
+    boards = order.output if order.tensorboard and trainer.world.leads else None
 
-    with _interruption() as asked:
+    with tensorboard(boards) as board, _interruption() as asked:
 
         def on_step(report: StepReport) -> bool:
             progress.show(report)
-            if board:
-                board("loss", report.loss, report.step)
-                board("learning_rate", report.learning_rate, report.step)
+            board("loss", report.loss, report.step)
+            board("learning_rate", report.learning_rate, report.step)
             return asked()
 
         def on_validation(step: int, loss: float) -> None:
             progress.say(f"step {step}: validation loss {loss:.4f}")
-            if board:
-                board("validation_loss", loss, step)
+            board("validation_loss", loss, step)
 
         return train(trainer, folder, on_step=on_step, on_validation=on_validation, on_sample=speaker)
 
@@ -200,62 +224,13 @@ def _interruption() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-class Progress:
-    """One line on a terminal, a line now and then elsewhere: step, loss, learning rate, speed, time left."""
-
-    EVERY_SECONDS = 10.0
-
-    def __init__(self, start: int, *, shown: bool, terminal: bool) -> None:
-        self._start, self._shown, self._terminal = start, shown, terminal
-        self._began, self._last, self._tokens = time.perf_counter(), -math.inf, 0
-
-    def show(self, report: StepReport) -> None:
-        """After a step."""
-        self._tokens += report.tokens
-        now = time.perf_counter()
-        if not self._shown or (not self._terminal and now - self._last < self.EVERY_SECONDS and report.step > 1):
-            return
-        self._last = now
-        line = progress_line(report, now - self._began, report.step - self._start, self._tokens)
-        print(f"\r{line:<79}" if self._terminal else line, end="" if self._terminal else "\n", file=sys.stderr)
-
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        if self._shown:
-            print(f"\r{text:<79}" if self._terminal else text, file=sys.stderr)
-
-
-def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -> str:
-    """`steps` steps with `tokens` rows took so many seconds up to this report."""
-    left = int((report.steps - report.step) * seconds / max(1, steps))
-    clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}" if left >= 3600 else f"{left // 60}:{left % 60:02d}"
-    skipped = ", skipped" if report.skipped else ""
-    return (
-        f"step {report.step}/{report.steps}, loss {report.loss:.4f}{skipped}, lr {report.learning_rate:.2e}, "
-        f"{tokens / max(seconds, 1e-9):,.0f} tokens/s, {clock} left"
-    )
-
-
-def tensorboard_writer(folder: Path) -> Callable[[str, float, int], None]:
-    """Writes scalars for TensorBoard; raises InputError if it is not installed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise InputError("tensorboard = true needs the package: pip install tensorboard, or set it to false") from None
-    writer = SummaryWriter(str(folder))
-    return lambda name, value, step: writer.add_scalar(name, value, step)
-
-
 def _write(
     trainer: Trainer, folder: RunFolder, files: CheckpointFiles, order: TrainOrder, dataset: Dataset, base: str
 ) -> list[Path]:  # fmt: skip
     """What was learnt: a LoRA as one file and as PEFT's folder, or a model folder."""
     name, model, settings = file_name(order), trainer.model, trainer.settings
     if settings.method == "full":
-        place = order.output / f"{MODEL}-{trainer.step_count:08d}"
-        if os.path.isdir(place):  # gone on with after its end
-            return [place]
-        return [export_folder(files, place, dtype=torch.float32, tensors=full_weights(model))]
+        return _write_models(trainer, folder, files, order.output)
     metadata = {
         "base": base[:16], "data": dataset.summary(), "steps": str(trainer.step_count),
         "settings": f"rank {settings.rank}, alpha {settings.alpha:g}, learning rate {settings.learning_rate:g}",
@@ -273,3 +248,15 @@ def _write(
         path = order.output / f"{name}-best.safetensors"
         written.append(write_lora(path, lora, {**metadata, "steps": str(step)}, overwrite=True))
     return written
+
+
+def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, output: Path) -> list[Path]:
+    """The last model, and the best one if it is another; those that are there already are left as they are."""
+    models = {output / f"{MODEL}-{trainer.step_count:08d}": full_weights(trainer.model)}
+    best = folder.best()
+    if best is not None and best[1] != trainer.step_count:
+        models[output / f"{MODEL}-best-{best[1]:08d}"] = best[0]
+    for place, weights in models.items():
+        if not os.path.isdir(place):  # else the run was gone on with after its end
+            export_folder(files, place, dtype=torch.float32, tensors=weights)
+    return list(models)

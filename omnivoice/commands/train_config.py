@@ -6,6 +6,8 @@ known is refused, wherever it stands.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +18,7 @@ from ..intake.limits import MAX_CONFIG_BYTES, shown
 from ..intake.paths import as_path, check_file_name, shown_name
 from ..train.settings import PRESETS, TrainSettings, settings_from
 
+RESERVED = re.compile(r"best|checkpoint-\d{8}", re.IGNORECASE)  # see `train.run`
 EXAMPLE = """\
 data = "clips"            # a folder of recordings with .txt beside them, a metadata.csv, or a .jsonl
 output = "runs/anna"      # the run's folder: begun, or gone on with
@@ -81,13 +84,20 @@ def read_order(path: str) -> TrainOrder:
     if values.get("preset", "") not in ("", *PRESETS):
         raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(values['preset'])}")
     order = TrainOrder(**values)  # type: ignore[arg-type]
-    check_file_name(f"{file_name(order)}-best.safetensors")
+    name = file_name(order)
+    if RESERVED.fullmatch(name):
+        raise InputError(f"name {shown(name)} is what a file of the run itself is called: give another name")
+    for ending in ("", "-best"):
+        check_file_name(f"{name}{ending}.safetensors")
+    if os.path.realpath(order.output) == os.path.realpath(order.data):
+        raise InputError("output must be another folder than data: the run's files would be taken for recordings")
+    order.settings_for(0)  # what is wrong is told before hours of encoding
     return order
 
 
 def file_name(order: TrainOrder) -> str:
     """What the files of the run are called, without an ending."""
-    return order.name or order.output.name
+    return order.name or os.path.basename(os.path.abspath(order.output))
 
 
 def _parsed(path: Path) -> object:
@@ -103,5 +113,7 @@ def _parsed(path: Path) -> object:
         raise InputError(f"reading {name} needs Python 3.11 or newer: write the same as .json") from None
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{name} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise FileError(f"{name} is not usable TOML: it is nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError, a number of thousands of digits
+        raise FileError(f"{name} is not valid TOML: {str(error)[:200]}") from None

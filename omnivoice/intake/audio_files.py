@@ -42,11 +42,12 @@ _OPTIONS = (
 )
 
 
-def read_audio(path: str | PathLike[str]) -> Waveform:
+def read_audio(path: str | PathLike[str], *, whole: bool = False) -> Waveform:
     """The recording in a file, as float32 [C, N] at its own sample rate; at most 600 s and 256 MB decoded.
 
     WAV needs nothing; FLAC, Ogg, Opus, MP3, AAC/M4A, AIFF and WebM need PyAV (pip install av). Samples may be NaN
-    if the file holds NaN. Raises AudioError that says what to do, FileError when the file cannot be opened.
+    if the file holds NaN. whole: a file that is cut short or damaged is refused; else it is used, with a warning in the
+    log. Raises AudioError that says what to do, FileError when the file cannot be opened.
     """
     with open_regular(path) as (file, size):
         name = shown_name(path)
@@ -55,19 +56,19 @@ def read_audio(path: str | PathLike[str]) -> Waveform:
         unread = f"{name} is not a WAV file"
         if is_wav(file.read(12)):
             try:
-                return read_wav(file, size, name)
+                return read_wav(file, size, name, whole=whole)
             except UnsupportedWav as error:
                 unread = str(error)
         if size > MAX_AUDIO_BYTES:
             raise AudioError(f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB, got {size / MIB:.0f}: shorten it")
         file.seek(0)
-        return _read_with_pyav(file, name, unread)
+        return _read_with_pyav(file, name, unread, whole=whole)
 
 
-def _read_with_pyav(file: BinaryIO, name: str, unread: str) -> Waveform:
+def _read_with_pyav(file: BinaryIO, name: str, unread: str, *, whole: bool) -> Waveform:
     av = _import_av(name, unread)
     try:
-        return _decode(av, file, name)
+        return _decode(av, file, name, whole=whole)
     except AudioError:
         raise
     except (av.error.FFmpegError, ValueError, EOFError) as error:
@@ -92,8 +93,9 @@ def _import_av(name: str, unread: str) -> ModuleType:
     return av
 
 
-def _decode(av: ModuleType, file: BinaryIO, name: str) -> Waveform:
-    """Every frame of the first audio stream, counted before it is kept; damaged packets are skipped with a warning."""
+def _decode(av: ModuleType, file: BinaryIO, name: str, *, whole: bool) -> Waveform:
+    """Every frame of the first audio stream, counted before it is kept; damaged packets are skipped with a warning, or
+    refused."""
     pieces: list[np.ndarray] = []
     frames, damaged = 0, 0
     layout = (0, 0)  # channels, sample rate
@@ -117,6 +119,8 @@ def _decode(av: ModuleType, file: BinaryIO, name: str) -> Waveform:
                 pieces.append(_to_float(frame.to_ndarray(), layout[0], planar=frame.format.is_planar, name=name))
     if not frames:
         raise AudioError(f"{name} contains no sound: it is damaged or empty")
+    if damaged and whole:
+        raise AudioError(f"{name} is damaged, {damaged} packets of sound cannot be read: copy or convert it again")
     if damaged:
         _LOG.warning("%s is damaged: %d packets of sound were skipped", name, damaged)
     return Waveform(torch.from_numpy(np.concatenate(pieces, axis=1)), layout[1])

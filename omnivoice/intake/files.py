@@ -259,9 +259,8 @@ def temp_beside(where: Path) -> Path:
     return where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
 
 
-def remove_stale_temps(folder: Path) -> None:
-    """Delete temporaries of ours, files and folders, that a killed process left more than a day ago; never anything
-    else."""
+def remove_stale_temps(folder: Path, *, seconds: float = _STALE_SECONDS) -> None:
+    """Delete temporaries of ours, files and folders, that a killed process left so long ago; never anything else."""
     try:
         names = [name for name in os.listdir(folder) if _TEMP.fullmatch(name)]
     except OSError:
@@ -269,7 +268,7 @@ def remove_stale_temps(folder: Path) -> None:
     for name in names:
         with contextlib.suppress(OSError):
             status = os.lstat(folder / name)
-            if status.st_mtime >= time.time() - _STALE_SECONDS:
+            if status.st_mtime >= time.time() - seconds:
                 continue
             if stat.S_ISREG(status.st_mode):
                 os.unlink(folder / name)

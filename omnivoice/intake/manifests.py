@@ -83,6 +83,8 @@ def read_manifest(source: str | PathLike[str], *, root: str | PathLike[str] | No
     suffix = file.suffix.lower()
     if suffix != JSONL and suffix not in TABLE_SUFFIXES:
         raise InputError(f"{shown_name(file)} is no list of recordings: {WANTED}")
+    if isdir(where):
+        notes.append(f"the rows are those of {shown_name(file)}")
     lines = read_jsonl(file) if suffix == JSONL else read_table(file)
     return _from_lines(file, lines, _Finder(file.parent, inside, loose=suffix != JSONL), notes)
 
@@ -116,11 +118,20 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    """Every file below `folder`, by name; hidden ones are left out, linked folders not entered."""
-    count = 0
-    for place, folders, files in os.walk(folder, followlinks=False):
+def _walk(folder: Path, unread: dict[Path, str] | None = None) -> Iterator[Path]:
+    """Every file below `folder`, by name; hidden ones are left out, linked folders not entered.
+
+    unread: gets every folder, but for hidden ones, that was not entered, with the reason.
+    """
+    count, skipped = 0, {} if unread is None else unread
+
+    def refused(error: OSError) -> None:
+        skipped[Path(error.filename)] = f"{error.strerror}"
+
+    for place, folders, files in os.walk(folder, onerror=refused, followlinks=False):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        linked = (Path(place, name) for name in folders if os.path.islink(os.path.join(place, name)))
+        skipped.update(dict.fromkeys(linked, "links to folders are not followed"))
         for name in sorted(files):
             count += 1
             if count > MAX_DATASET_FILES:
@@ -151,7 +162,8 @@ def _list_in(folder: Path, notes: list[str]) -> Path | None:
 def _from_sidecars(folder: Path, root: Path) -> Manifest:
     recordings: list[Path] = []
     texts: dict[Path, list[Path]] = {}
-    for path in _walk(folder):
+    unread: dict[Path, str] = {}
+    for path in _walk(folder, unread):
         suffix = path.suffix.lower()
         if suffix in AUDIO_SUFFIXES:
             recordings.append(path)
@@ -172,8 +184,9 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
     alone = [path for stem, paths in texts.items() if stem not in stems for path in paths]
     rejected += [(_name(p.relative_to(folder).as_posix()), "no recording of that name is beside it") for p in alone]
     twice = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
-    unread = [path.name for paths in twice for path in paths]
-    notes = [f"{_some(unread)} not read: the recording has another transcript"] if unread else []
+    second = [path.name for paths in twice for path in paths]
+    notes = [f"{_some(second)} not read: the recording has another transcript"] if second else []
+    notes += [f"{_name(path.relative_to(folder).as_posix())} not entered: {why}" for path, why in unread.items()]
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
 
 

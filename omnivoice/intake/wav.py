@@ -28,6 +28,7 @@ _GUID_TAIL = bytes.fromhex("000000001000800000aa00389b71")  # after the two byte
 _WIDTHS: Mapping[str, int] = MappingProxyType({"pcm16": 2, "float32": 4})
 _MAX_DATA_BYTES = 0xFFFFFFFF - (1 << 16)  # room for the other chunks
 _MAX_CHUNKS = 1_000
+STREAMED_BYTES = 0x7FFF_0000  # what programs write that do not know the length: nearly 2 or 4 GB
 _PIECE_FRAMES = 1 << 16
 
 
@@ -52,14 +53,17 @@ def is_wav(head: bytes) -> bool:
     return head[:4] in (b"RIFF", b"RF64", b"BW64") and head[8:12] == b"WAVE"
 
 
-def read_wav(file: BinaryIO, size: int, name: str) -> Waveform:
+def read_wav(file: BinaryIO, size: int, name: str, *, whole: bool = False) -> Waveform:
     """The samples of an open WAVE file of `size` bytes, as float32 [C, N] in -1..1; integers are scaled by 2^(bits-1).
 
     Raises AudioError for a file that is damaged, empty or beyond the limits, UnsupportedWav for another coding.
-    A file cut short yields the whole frames it has, with a warning in the log.
+    A file cut short yields the whole frames it has, with a warning in the log; whole: it is refused, unless it was
+    streamed, so that its writer could not know the length.
     """
     layout, start, declared = _find_data(file, size, name)
     present = size - start
+    if whole and present < declared < STREAMED_BYTES:
+        raise AudioError(f"{name} is cut short, {present} of {declared} bytes of sound are there: copy it again")
     if declared > present:
         _LOG.warning("%s is cut short: %d of %d bytes of sound are there", name, present, declared)
     frames = min(declared, present) // layout.frame_bytes

@@ -45,6 +45,8 @@ def full_weights(model: TrainingModel) -> dict[str, Tensor]:
 @torch.no_grad()
 def begin_from(model: TrainingModel, lora: LoRA, settings: TrainSettings) -> None:
     """Let training go on from an adapter. Raises LoraError unless it fits the settings, module for module."""
+    if settings.method == "full":
+        raise LoraError(f"{lora.source} cannot be gone on with by method full: merge it into the model, and name that")
     pairs, whole = model.pairs(), model.whole()
     for name, change in lora.changes.items():
         wanted = LowRank if name in pairs else (Difference, Replacement) if name in whole else ()

@@ -8,8 +8,10 @@ but rounding. (Upstream means each batch by itself, and then the batches.)
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -45,8 +47,7 @@ class Source:
 
     def take(self, cursor: Cursor, *, tokens: int, clips: int) -> tuple[list[Example], Cursor]:
         """Examples of at most so many rows and clips, and where to go on: at least one, and none of the next epoch."""
-        order = list(range(len(self.clips)))
-        generators(self.seed, "order", cursor.epoch)[0].shuffle(order)
+        order = _order(self.seed, cursor.epoch, len(self.clips))
         taken: list[Example] = []
         rows, position = 0, cursor.position
         while position < len(order) and len(taken) < clips:
@@ -62,14 +63,22 @@ class Source:
         return [self.draw(name, clip) for clip in range(len(self.clips))]
 
 
+@lru_cache(maxsize=2)
+def _order(seed: int, epoch: int, clips: int) -> tuple[int, ...]:
+    """The clips of an epoch; kept, since each of its steps asks, and shuffling a million takes a second."""
+    order = list(range(clips))
+    generators(seed, "order", epoch)[0].shuffle(order)
+    return tuple(order)
+
+
 def divided(examples: Sequence[Example], parts: int) -> list[list[Example]]:
     """The examples in so many parts of about equal length; some may be empty. Longest first, each to the shortest."""
     found: list[list[Example]] = [[] for _ in range(parts)]
-    rows = [0] * parts
+    rows = [(0, part) for part in range(parts)]  # a heap: the shortest, and of those the first, is on top
     for example in sorted(examples, key=lambda one: -one.length):
-        part = rows.index(min(rows))
+        length, part = rows[0]
         found[part].append(example)
-        rows[part] += example.length
+        heapq.heapreplace(rows, (length + example.length, part))
     return found
 
 

@@ -7,6 +7,7 @@ a file.
 from __future__ import annotations
 
 import hashlib
+import logging
 
 import torch
 
@@ -24,6 +25,8 @@ from .settings import TrainSettings
 from .trainer import Trainer
 from .world import SINGLE, World
 
+_LOG = logging.getLogger("omnivoice_nodes")
+
 
 def build_trainer(
     lm: OmniVoiceLM, text: TextEmbedding, tokenizer: TextTokenizer, dataset: Dataset, settings: TrainSettings, *,
@@ -32,6 +35,8 @@ def build_trainer(
     """A trainer at step 0. lm: unfused, on the CPU or the device; it belongs to the trainer from now on. lora: an
     adapter to begin with. Raises InputError for a dataset that does not fit the model, LoraError for the adapter."""
     check_dataset(dataset, lm)
+    if settings.offloading and world.size > 1:  # DistributedDataParallel takes no model on two kinds of devices
+        raise InputError("offloading works in one process alone: switch it off, or train without torchrun")
     if settings.method == "lora":
         _check_size(lm, settings)
     _, generator = generators(settings.seed, "pairs")
@@ -40,6 +45,13 @@ def build_trainer(
         if lora is not None:
             begin_from(model, lora, settings)
         training, held = dataset.split(settings.validation, settings.seed)
+        if settings.patience and not held:
+            raise InputError(
+                f"patience needs validations, and validation {settings.validation:g} of {len(training)} clips is none: "
+                "set aside more, or set patience to 0"
+            )
+        if settings.validation and settings.validate_every and not held and world.leads:
+            _LOG.warning("%g of %d clips is none: nothing is validated", settings.validation, len(training))
         mask_id, seed = lm.config.audio_mask_id, settings.seed
         sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
         return Trainer(model, sources[0], settings, validation=sources[1], world=world)

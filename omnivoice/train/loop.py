@@ -47,13 +47,16 @@ def train(
 ) -> Outcome:  # fmt: skip
     """Run until all steps are done or something says stop; the trainer holds the result.
 
-    folder: where states and metrics go, if anywhere; of use in the leading process alone.
+    folder: where states and metrics go, if anywhere; of use in the leading process alone. Raises FileError if its disk
+    has no room for them, before the first step.
     """
     settings, world = trainer.settings, trainer.world
     writes = folder if world.leads else None
     reason = "finished"
     if settings.patience and trainer.stale >= settings.patience:
         return Outcome("no better", trainer.step_count)  # a run that had ended so is gone on with
+    if writes and not trainer.finished:
+        writes.check_space(trainer)
     while not trainer.finished:
         report = trainer.step()
         if writes:
@@ -62,16 +65,17 @@ def train(
             _validate(trainer, writes, on_validation)
             if settings.patience and trainer.stale >= settings.patience:
                 reason = "no better"
-        if on_sample and _due(settings.sample_every, trainer):
-            if world.leads:
+        if _due(settings.sample_every, trainer):
+            if on_sample and world.leads:
                 trainer.model.eval()
                 on_sample(report.step)
-            world.wait()
+            world.wait()  # all of them, whoever was given something to speak with
         asked = bool(on_step and on_step(report))
         if float(world.sum(torch.tensor(float(asked), device=trainer.model.device))):
             reason = "stopped" if not trainer.finished else "finished"
         ends = trainer.finished or reason != "finished"
-        if writes and (ends or _due(settings.save_every, trainer)):
+        # While steps are skipped nothing is learnt, and the states from before would be pushed out.
+        if writes and (ends or (_due(settings.save_every, trainer) and not report.skipped)):
             writes.save(trainer)
         if ends:
             break

@@ -23,17 +23,19 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
-from ..intake.downloads import discard, make_folder
-from ..intake.files import append_line, read_bytes, read_json, write_atomic
+from ..intake.downloads import check_space, discard, make_folder
+from ..intake.files import append_line, parse_json, read_bytes, read_json, remove_stale_temps, write_atomic
+from ..intake.folders import file_size
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, MAX_TENSORS_BYTES, shown
 from ..intake.paths import shown_name
-from ..intake.tensors import open_tensors, read_small_tensors, write_tensors
+from ..intake.tensors import check_header, open_tensors, read_small_tensors, write_tensors
 from .settings import TrainSettings
 from .trainer import Trainer
 
 FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
 SETTINGS, METRICS, BEST = "settings.json", "metrics.jsonl", "best.safetensors"
 KEPT = 2
+WRITTEN_SECONDS = 600  # no state takes longer to write: an older part was left by a kill
 # What may differ when a run is gone on with: it changes no weight.
 FREE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.safetensors")
@@ -46,6 +48,7 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._warned = False
+        self._damaged: set[Path] = set()  # found so by `resume`; they go when a whole state is written
 
     def checkpoints(self) -> list[Path]:
         """The states there are, the latest first."""
@@ -60,8 +63,11 @@ class RunFolder:
         for path in self.checkpoints():
             try:
                 tensors, numbers = read_state(path)
+                if path.name != f"checkpoint-{numbers.get('step', -1):08d}.safetensors":
+                    raise FileError(f"{path.name} is not what its name says: it is of step {numbers.get('step')}")
             except FileError as error:
                 damaged.append(str(error))
+                self._damaged.add(path)
                 _LOG.warning("a checkpoint is damaged and is passed over: %s", error)
                 continue
             trainer.restore(tensors, numbers)
@@ -76,18 +82,30 @@ class RunFolder:
         tensors, numbers = trainer.state()
         path = self.folder / f"checkpoint-{numbers['step']:08d}.safetensors"
         try:
+            if path in self._damaged:
+                discard(path)  # the writer would not replace what is not ours
+                self._damaged.remove(path)
             write_state(path, tensors, numbers)
-            for old in self.checkpoints()[KEPT:]:
+            whole = [there for there in self.checkpoints() if there not in self._damaged]
+            for old in [*whole[KEPT:], *self._damaged]:
                 discard(old)
+            self._damaged.clear()
         except FileError as error:
             _LOG.warning("the checkpoint of step %d could not be written: %s", numbers["step"], error)
             return False
         return True
 
+    def check_space(self, trainer: Trainer) -> None:
+        """Raise FileError if the disk has no room for the states that this run will write."""
+        weights = sum(4 * parameter.numel() for parameter in trainer.trained.values())
+        states = max(1, KEPT + 1 - len(self.checkpoints()))  # one more than are kept, while it is written
+        check_space(self.folder, 3 * states * weights + weights, action="written")  # AdamW keeps two moments
+
     def save_best(self, trainer: Trainer) -> None:
         """Keep the weights as the best so far; a warning if that failed."""
         weights = {name: t for name, t in trainer.state()[0].items() if name.startswith("weights.")}
         try:
+            _discard_torn(self.folder / BEST)
             write_state(self.folder / BEST, weights, {"step": trainer.step_count})
         except FileError as error:
             _LOG.warning("the best state could not be written: %s", error)
@@ -119,9 +137,20 @@ class RunFolder:
 
 def _step_of(line: bytes) -> float:
     try:
-        return float(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+        entry = parse_json(line, METRICS)
+    except FileError:
         return math.inf  # cut short by a kill
+    step = entry.get("step") if isinstance(entry, dict) else None
+    return step if isinstance(step, int) else math.inf
+
+
+def _discard_torn(path: Path) -> None:
+    """Make way for a state where a file lies that is none: the writer would not replace it."""
+    if os.path.lexists(path):
+        try:
+            check_header(path)
+        except FileError:
+            discard(path)
 
 
 def open_run(
@@ -135,7 +164,7 @@ def open_run(
         "format": FORMAT, "format_version": FORMAT_VERSION, "settings": settings.as_table(), "data": data, "base": base,
     }  # fmt: skip
     own = json.loads(json.dumps(own))  # as it will be read
-    make_folder(folder)
+    remove_stale_temps(make_folder(folder), seconds=WRITTEN_SECONDS)
     path = folder / SETTINGS
     if os.path.isfile(path):
         difference = _difference(read_json(path, limit=MAX_CONFIG_BYTES), own)
@@ -170,7 +199,7 @@ def _difference(there: object, own: Mapping[str, object]) -> str:
     for name in sorted((old.keys() | new.keys()) - FREE):
         if old.get(name) != new.get(name):
             return f"{name} was {shown(old.get(name))}, now {shown(new.get(name))}"
-    words = {"data": "it was begun with other clips", "base": "it was begun with another model"}
+    words = {"data": "it was begun with other clips", "base": "it was begun with another model or another adapter"}
     return next((text for key, text in words.items() if there.get(key) != own[key]), "")
 
 
@@ -187,17 +216,16 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str,
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, int]]:
     """What `write_state` wrote. Raises FileError for anything else, also for one changed byte."""
     name = shown_name(path)
-    if os.path.getsize(path) <= MAX_TENSORS_BYTES:
+    if file_size(path) <= MAX_TENSORS_BYTES:
         tensors, metadata = read_small_tensors(path)
     else:
         with open_tensors(path) as source:
             tensors, metadata = {key: source.get(key) for key in source.info}, dict(source.metadata)
     if metadata.get("format") != FORMAT or metadata.get("format_version") != FORMAT_VERSION:
         raise FileError(f"{name} is no training state of format {FORMAT_VERSION}")
-    try:
-        numbers = json.loads(metadata["numbers"])
-    except (KeyError, ValueError):
-        raise FileError(f"{name} is damaged: it holds no numbers") from None
+    numbers = parse_json(metadata.get("numbers", "").encode(), name)
+    if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
+        raise FileError(f"{name} is damaged: it holds no numbers")
     if metadata.get("sha256") != _digest(dict(sorted(tensors.items())), numbers):
         raise FileError(f"{name} is damaged: its content is not what was written")
     return tensors, numbers

@@ -125,7 +125,7 @@ class Trainer:
         return self.evaluate(self.validation.all("validation"))
 
     def next_loss(self) -> float:
-        """The loss of what the next step would learn from, with nothing learnt."""
+        """The loss of what the next batch of one process would be, with nothing learnt."""
         limits = self.settings.batch_tokens, self.settings.batch_size
         return self.evaluate(self.source.take(self.cursor, tokens=limits[0], clips=limits[1])[0])
 
@@ -178,13 +178,12 @@ class Trainer:
         }  # fmt: skip
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
-        """Go on from a `state` of a trainer made alike. Raises CheckpointError for that of another."""
-        weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
-        if {n: t.shape for n, t in weights.items()} != {n: p.shape for n, p in self.trained.items()}:
-            raise CheckpointError("this checkpoint is of a run that trains other weights: name another folder")
+        """Go on from a `state` of a trainer made alike. Raises CheckpointError for that of another, and for one that
+        no trainer can have been in."""
+        self._check_state(tensors, numbers)
         with torch.no_grad():
             for name, parameter in self.trained.items():
-                parameter.copy_(weights[name])
+                parameter.copy_(tensors[f"weights.{name}"])
         for full, value in tensors.items():
             kind, _, rest = full.partition(".")
             if kind == "optimizer":
@@ -195,6 +194,27 @@ class Trainer:
         self.step_count, self.tokens = numbers["step"], numbers["tokens"]
         self.skipped, self.stale = numbers["skipped"], numbers["stale"]
         self.cursor = Cursor(numbers["epoch"], numbers["position"])
+
+    def _check_state(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
+        other = CheckpointError("this checkpoint is of a run that trains other weights: name another folder")
+        weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
+        if {n: t.shape for n, t in weights.items()} != {n: p.shape for n, p in self.trained.items()}:
+            raise other
+        for full, tensor in tensors.items():
+            kind, _, rest = full.partition(".")
+            if kind == "optimizer":
+                name = rest.partition(".")[2]
+                if name not in self.trained or tensor.shape not in (torch.Size(), self.trained[name].shape):
+                    raise other
+            if kind in ("weights", "optimizer") and not bool(torch.isfinite(tensor).all()):
+                raise CheckpointError(f"this checkpoint holds NaN or Inf in {full}: remove it, an earlier one is taken")
+        kinds = {name: isinstance(value, int) and value >= 0 for name, value in numbers.items()}
+        losses, best = tensors.get("losses"), tensors.get("best")
+        if (
+            kinds != dict.fromkeys(self.state()[1], True) or numbers["position"] >= len(self.source.clips)
+            or losses is None or tuple(losses.shape) != (numbers["step"],) or best is None or best.numel() != 1
+        ):  # fmt: skip
+            raise CheckpointError("this checkpoint is in no state that a training can be in: name another folder")
 
 
 def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSettings) -> list[torch.optim.Optimizer]:

@@ -40,6 +40,14 @@ class World:
             dist.all_reduce(values)
         return values
 
+    def agree(self, values: Tensor) -> bool:
+        """Whether all processes have these whole numbers; the same answer in each. values: int64."""
+        if self.size == 1:
+            return True
+        ends = torch.stack([values, -values])
+        dist.all_reduce(ends, op=dist.ReduceOp.MIN)
+        return torch.equal(ends[0], -ends[1])
+
     def wait(self) -> None:
         """Until all are here."""
         if self.size > 1:
@@ -62,9 +70,8 @@ def join_world(environment: Mapping[str, str] | None = None, *, device_type: str
     try:
         rank, size, local = (int(table.get(name, "0")) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     except ValueError:
-        raise InputError(
-            f"RANK and WORLD_SIZE must be whole numbers, got {shown(table['RANK'])}: use torchrun"
-        ) from None
+        given = ", ".join(shown(table[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if name in table)
+        raise InputError(f"RANK and WORLD_SIZE must be whole numbers, got {given}: use torchrun") from None
     if size == 1:
         return SINGLE
     if device_type == "cuda":

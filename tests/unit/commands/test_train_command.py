@@ -14,8 +14,9 @@ import torch
 
 from omnivoice.__main__ import main
 from omnivoice.commands import train as command
-from omnivoice.commands.train import progress_line, training_dtype
+from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
+from omnivoice.commands.train_progress import progress_line
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError
 from omnivoice.train.run import RunFolder

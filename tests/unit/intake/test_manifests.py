@@ -120,8 +120,8 @@ def test_which_list_a_folder_is_read_by(tmp_path: Path) -> None:
     table(tmp_path, "a|from table\n")
     found = read_manifest(tmp_path)
     assert texts(found) == {"a": "from table"} and found.notes == (
-        "one.jsonl, two.jsonl not read: metadata.csv is there",
-    )
+        "one.jsonl, two.jsonl not read: metadata.csv is there", "the rows are those of metadata.csv",
+    )  # fmt: skip
 
 
 # LJSpeech and tables.

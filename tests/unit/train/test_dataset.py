@@ -12,7 +12,7 @@ import torch
 
 from omnivoice.audio.training_clip import prepare_clip
 from omnivoice.codec import CodecEncoder
-from omnivoice.errors import InputError
+from omnivoice.errors import AudioError, InputError
 from omnivoice.generate.plan import make_plan
 from omnivoice.intake import files
 from omnivoice.intake.audio_files import read_audio, write_wav
@@ -295,3 +295,17 @@ def test_recordings_and_texts_of_a_graph(build: Build) -> None:
     assert [clip.name for clip in made.clips] == ["clip 1"] and [one.name for one in made.rejected] == ["clip 2"]
     with pytest.raises(InputError, match="there must be one text for each recording, got 1 for 2"):
         graph_rows([sound(1), sound(2)], [TEXT])
+
+
+def test_a_recording_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    """Its transcript would say more than its sound; `speak --voice` still takes it, with a warning."""
+    clips = Path(__file__).resolve().parents[2] / "assets" / "training" / "clips"
+    data = (clips / "clip8.wav").read_bytes()
+    (tmp_path / "cut.wav").write_bytes(data[:-2000])
+    streamed = data.replace((len(data) - 44).to_bytes(4, "little"), (0x7FFF_F000).to_bytes(4, "little"))
+    (tmp_path / "streamed.wav").write_bytes(streamed)
+    with pytest.raises(AudioError, match=r"cut\.wav is cut short, \d+ of \d+ bytes of sound are there: copy it again"):
+        read_audio(tmp_path / "cut.wav", whole=True)
+    whole = read_audio(clips / "clip8.wav", whole=True).samples
+    assert torch.equal(read_audio(tmp_path / "streamed.wav", whole=True).samples, whole)
+    assert read_audio(tmp_path / "cut.wav").samples.shape[1] == whole.shape[1] - 1000

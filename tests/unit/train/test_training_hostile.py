@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from omnivoice.commands import train as command
 from omnivoice.commands.train_config import file_name, read_order
+from omnivoice.commands.train_progress import tensorboard
 from omnivoice.errors import CheckpointError, FileError, InputError, LoraError, NumericError
 from omnivoice.intake.manifests import read_manifest
 from omnivoice.intake.tensors import open_tensors
@@ -152,6 +154,13 @@ def test_patience_without_a_clip_to_validate_on_is_refused(caplog) -> None:
     assert "0.05 of 6 clips is none: nothing is validated" in caplog.text
 
 
+def test_several_processes_cannot_offload() -> None:
+    settings = replace(SMALL, offloading=True, gradient_checkpointing=True)
+    about = {"device": CPU, "world": World(0, 2, 0)}
+    with pytest.raises(InputError, match="offloading works in one process alone"):
+        build_trainer(*tiny_model(), tiny_tokenizer(), Dataset(random_clips()), settings, **about)
+
+
 def test_a_full_fine_tuning_begins_with_no_adapter() -> None:
     lora = trained_lora(tiny_trainer().model, "mine")
     full = tiny_trainer(method="full")
@@ -217,7 +226,7 @@ def test_a_reader_that_has_left_stops_no_training(monkeypatch: pytest.MonkeyPatc
         def write(self, text: str) -> None:
             raise BrokenPipeError
 
-    monkeypatch.setattr(command.sys, "stderr", Closed())
+    monkeypatch.setattr(sys, "stderr", Closed())
     progress = command.Progress(0, shown=True, terminal=False)
     progress.show(StepReport(1, 2, 3.0, 1e-4, 1.0, 10, 1.0, False))
     progress.say("validation")
@@ -284,3 +293,26 @@ def test_a_disk_without_room_is_told_before_the_first_step(tmp_path: Path, monke
     assert trainer.step_count == 0
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(0, 0, 20 * size))
     assert train(trainer, opened).reason == "finished"
+
+
+def test_tensorboard_has_everything_when_a_run_ends_or_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    class SummaryWriter:
+        def __init__(self, folder: str) -> None:
+            calls.append(folder)
+
+        def add_scalar(self, *scalar: object) -> None:
+            calls.append(scalar)
+
+        def close(self) -> None:
+            calls.append("closed")
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=SummaryWriter))
+    with pytest.raises(KeyboardInterrupt), tensorboard(tmp_path) as board:
+        board("loss", 2.0, 1)
+        raise KeyboardInterrupt
+    assert calls == [str(tmp_path), ("loss", 2.0, 1), "closed"]
+    with tensorboard(None) as board:
+        board("loss", 1.0, 2)
+    assert len(calls) == 3
