@@ -56,11 +56,32 @@ def design(title: str = "", **widgets: str) -> tuple:
 
 
 LOAD = ("LoadOmniVoice", [330, 130], {"model_name": "OmniVoice"})
+DEMO_LOAD = ("LoadOmniVoice", [400, 130], {"model_name": "demo voice (speaks a small vocabulary)"})
 CLIPPED = ("LoadAudio", [330, 150], {"audio": "omnivoice_reference.wav"})
 VOICE = ("OmniVoiceReferenceAudio", [400, 200], {"transcript": "Good morning everyone, thank you for coming today."})
 LORA_FILE = "my_omnivoice_lora.safetensors"
 CLIPS_FOLDER = "my_recordings"
 
+DEMO: tuple[Nodes, Groups, Links] = (
+    {
+        "note": (
+            "MarkdownNote", [400, 260],
+            {0: "## A first sentence, with no download\n\n"
+                "1. Press Run: the **demo voice** that comes with this pack says the sentence.\n"
+                "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is not "
+                "among them.\n"
+                "3. For any text in 600+ languages: **OmniVoice Download** fetches the real model (3.3 GB); then choose it "
+                "in **Load OmniVoice**.\n\n"
+                "The demo voice was made with espeak-ng: nobody's voice is in it."},
+            "Read me",
+        ),
+        "load": DEMO_LOAD,
+        "speak": speak("Hello Anna nice to meet you.", language="English"),
+        "save": save("demo"),
+    },
+    [("", [["note"]]), ("1. Model", [["load"]]), ("2. Speak", [["speak"]]), ("3. Listen", [["save"]])],
+    [("load", 0, "speak", "model"), ("speak", 0, "save", "audio")],
+)  # fmt: skip
 DESIGN: tuple[Nodes, Groups, Links] = (
     {
         "note": note(

@@ -252,8 +252,9 @@ def host(stand_in: Host, tmp_path: Path) -> Host:
 
 
 @pytest.fixture
-def pack(loaded_pack: SimpleNamespace, host: Host) -> SimpleNamespace:
-    """The pack with models/omnivoice registered, and empty."""
+def pack(loaded_pack: SimpleNamespace, host: Host, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The pack with models/omnivoice registered, and empty, and without the demo voice."""
+    monkeypatch.setattr(loaded_pack.host.demo, "demo_model", lambda: None)
     loaded_pack.host.register_model_folder()
     return loaded_pack
 

@@ -1,0 +1,108 @@
+"""A model in the published format that knows nothing yet: random weights, byte-level tokenizer, the trained codec.
+
+    python -c "from demo_voice.base_model import make_base; make_base(codec, folder)"
+
+The sizes are the demo voice's own; the layout is the published one (config.json, tokenizer.json, tokenizer_config.json,
+model.safetensors, audio_tokenizer/), so that upstream's package loads it too.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import pre_tokenizers
+
+from omnivoice.config import LMConfig
+from omnivoice.text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN
+from omnivoice.weights import locate_checkpoint
+from omnivoice.weights.load import TEXT_EMBEDDING
+from omnivoice.weights.lora import lora_targets
+
+WIDTH, INNER, LAYERS, HEADS, HEAD_WIDTH = 160, 480, 6, 5, 32
+CODEBOOKS, CODES = 8, 256
+SPREAD = 0.02  # of random weights, Qwen3's initializer_range
+# Codebook 1 carries the words: what it costs is most of what a listener hears (reference of the first demo voice).
+LOSS_WEIGHTS = [20.0, 10.0, 5.0, 3.0, 1.0, 1.0, 0.5, 0.5]
+
+
+def make_base(codec: Path, folder: Path, seed: int = 0) -> None:
+    """Write the folder. codec: an audio_tokenizer/ folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(codec, folder / "audio_tokenizer", dirs_exist_ok=True)
+    added = _write_tokenizer(folder)
+    _write_config(folder, added)
+    save_file({"unused": torch.zeros(1)}, folder / "model.safetensors")  # so that the folder counts as complete
+    config = locate_checkpoint(folder).lm_config
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {name: torch.empty(shape).normal_(0, SPREAD, generator=generator) for name, shape in _shapes(config)}
+    tensors |= {name: torch.ones(width) for name, width in _norms(config)}
+    tensors["codebook_layer_offsets"] = torch.arange(CODEBOOKS) * config.audio_vocab_size
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _shapes(config: LMConfig) -> list[tuple[str, tuple[int, int]]]:
+    linears = [(f"{module}.weight", shape) for module, shape in lora_targets(config).items()]
+    return [*linears, (TEXT_EMBEDDING, (config.vocab_size, config.hidden_size))]
+
+
+def _norms(config: LMConfig) -> list[tuple[str, int]]:
+    names = [("llm.norm.weight", config.hidden_size)]
+    for layer in range(config.layers):
+        place = f"llm.layers.{layer}"
+        names += [
+            (f"{place}.{norm}.weight", config.hidden_size) for norm in ("input_layernorm", "post_attention_layernorm")
+        ]
+        names += [(f"{place}.self_attn.{norm}.weight", config.head_dim) for norm in ("q_norm", "k_norm")]
+    return names
+
+
+def _write_tokenizer(folder: Path) -> dict[str, int]:
+    """Every byte is a token; returns the added tokens' ids."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    names = ("<|im_end|>", "<|endoftext|>", "<|im_start|>", *(f"<|{name}|>" for name in LAYOUT_TOKENS))
+    added = {name: len(alphabet) + i for i, name in enumerate(names)}
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": SPLIT_PATTERN}, "behavior": "Isolated", "invert": False}
+    table = {
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [{"id": token, "content": name, **flags} for name, token in added.items()],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+        "post_processor": None, "decoder": {**byte_level, "use_regex": True},
+        "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+            "vocab": {byte: i for i, byte in enumerate(alphabet)}, "merges": [],
+        },
+    }  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+    about = {
+        "backend": "tokenizers", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
+        "extra_special_tokens": [*names[2:]], "model_max_length": 131072, "tokenizer_class": "TokenizersBackend",
+    }  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1))
+    return added
+
+
+def _write_config(folder: Path, added: dict[str, int]) -> None:
+    llm = {
+        "model_type": "qwen3", "vocab_size": 256 + len(added), "hidden_size": WIDTH, "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
+        "head_dim": HEAD_WIDTH, "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
+        "initializer_range": SPREAD, "max_position_embeddings": 40960, "max_window_layers": LAYERS,
+        "layer_types": ["full_attention"] * LAYERS, "rms_norm_eps": 1e-6, "sliding_window": None,
+        "use_sliding_window": False, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "tie_word_embeddings": True, "use_cache": True, "bos_token_id": None, "eos_token_id": added["<|im_end|>"],
+        "pad_token_id": added["<|endoftext|>"],
+    }  # fmt: skip
+    config = {
+        "architectures": ["OmniVoice"], "model_type": "omnivoice", "dtype": "float32", "llm_config": llm,
+        "num_audio_codebook": CODEBOOKS, "audio_vocab_size": CODES + 1, "audio_mask_id": CODES,
+        "audio_codebook_weights": LOSS_WEIGHTS,
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config, indent=1))

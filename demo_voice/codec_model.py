@@ -1,0 +1,270 @@
+"""The codec of the demo voice as it is trained: the engine's own weights, with a forward that autograd can follow.
+
+Unusual: `omnivoice.codec` is made for inference (one recording at a time, tiles, buffers reused), so the forward is
+written out here from the same modules; tests hold the two equal. Semantic features play no part: their columns of
+`fc` are zero, and `fc`, `fc2` and the projections of the quantizer are identities, so that the residual quantizer
+works on the encoder's output itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, DecoderBlock, EncoderBlock, ResidualUnit, Snake
+from omnivoice.codec.layers import Layers
+from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
+from omnivoice.ops import PLAIN_OPS
+
+WIDTH = 32  # of the acoustic features
+SEMANTIC_WIDTH = 16
+CODES = 256
+SIZES = (256, 256, 256, 256, 64, 64, 64, 64)  # entries in use per codebook; the others of the 256 are aliases
+START = 0.8  # of 1 / sqrt(fan in): what weights start with
+SMALL = 0.2  # times that for the last layer of a residual and of the whole: it starts quiet
+ALIVE = 0.1  # of the average count: entries used less are moved
+FEW = 16  # channels
+MEMORY = 0.98  # of the codebooks' moving averages, per step
+
+
+def codec_config() -> CodecConfig:
+    """Sizes of the demo codec: 8 codebooks of 256 entries, 25 frames a second, 1.6 kbit/s."""
+    strides = (8, 5, 4, 2, 3)
+    return CodecConfig(
+        acoustic=AcousticConfig(
+            encoder_hidden_size=8, decoder_hidden_size=256, hidden_size=WIDTH, downsampling_ratios=strides,
+            upsampling_ratios=strides,
+        ),
+        semantic=SemanticConfig(
+            hidden_size=SEMANTIC_WIDTH, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+            conv_dim=(8,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+        ),
+        codebook_size=CODES, codebook_dim=WIDTH + 1, target_bandwidths=(0.4, 0.8, 1.2, 1.6),
+    )  # fmt: skip
+
+
+def _snake_forward(x: Tensor, alpha: Tensor) -> Tensor:
+    wide = x.float()
+    sine = torch.sin(wide * alpha)
+    return (wide + sine * sine / (alpha + 1e-9)).to(x.dtype)
+
+
+def _snake_backward(x: Tensor, alpha: Tensor, grad: Tensor) -> tuple[Tensor, Tensor]:
+    wide, change = x.float(), grad.float()
+    sine = torch.sin(wide * alpha)
+    slope = 2 * sine * torch.cos(wide * alpha)
+    steep = change * (wide * slope - sine * sine / alpha) / alpha
+    return (change + change * slope).to(x.dtype), steep.sum((0, 2))
+
+
+@lru_cache(maxsize=1)
+def _fused() -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
+    """The two, compiled where torch finds a compiler: three times as fast."""
+    forward = torch.compile(_snake_forward, dynamic=True)
+    backward = torch.compile(_snake_backward, dynamic=True)
+    torch._dynamo.config.recompile_limit = 64
+    x, alpha = torch.rand(2, 3, 40), torch.rand(1, 3, 1)
+    try:
+        forward(x, alpha)
+        backward(x, alpha, x)
+    except RuntimeError as error:
+        print(f"codec: no compiler, so slower: {type(error).__name__}", flush=True)
+        return _snake_forward, _snake_backward
+    return forward, backward
+
+
+class _Snake(torch.autograd.Function):
+    """x + sin(alpha x)^2 / alpha; keeps x alone."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
+        x, alpha = x.detach().contiguous(), alpha.detach()
+        ctx.save_for_backward(x, alpha)
+        with torch.autocast("cpu", enabled=False):
+            return _fused()[0](x, alpha)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+        x, alpha = ctx.saved_tensors
+        into, steep = _fused()[1](x, alpha, grad.contiguous())
+        return into, steep.view_as(alpha)
+
+
+class _Conv(torch.autograd.Function):
+    """A convolution that keeps the length. Its gradients are those of torch; but where the channels are few and the
+    sound is long, the weight's comes from one product, a third of the time."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:  # type: ignore[no-untyped-def]
+        weight, ctx.dilation = weight.to(x.dtype), dilation
+        ctx.save_for_backward(x, weight)
+        if weight.shape[2] == 1 and weight.shape[0] <= FEW:
+            return torch.matmul(weight[:, :, 0], x).add_(bias.to(x.dtype)[:, None])
+        return F.conv1d(x, weight, bias.to(x.dtype), 1, weight.shape[2] // 2 * dilation, dilation)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:  # type: ignore[no-untyped-def]
+        (x, weight), dilation, grad = ctx.saved_tensors, ctx.dilation, grad.contiguous()
+        outputs, inputs, taps = weight.shape
+        B, _, L = x.shape
+        padding = taps // 2 * dilation
+        back = torch.ops.aten.convolution_backward
+        rest = (None, [1], [padding], [dilation], False, [0], 1)
+        if outputs > FEW:
+            into, steep, _ = back(grad, x, weight, *rest, [True, True, False])
+        elif taps == 1:
+            into = torch.matmul(weight[:, :, 0].T, grad)
+            steep = torch.bmm(grad, x.transpose(1, 2)).sum(dim=0)[..., None]
+        else:
+            into = back(grad, x, weight, *rest, [True, False, False])[0]
+            seen = F.pad(x, (padding, padding))
+            a, b, _ = seen.stride()
+            seen = seen.as_strided((B, inputs, taps, L), (a, b, dilation, 1)).reshape(B, inputs * taps, L)
+            steep = torch.bmm(grad, seen.transpose(1, 2)).sum(dim=0).view(outputs, inputs, taps)
+        return into, steep.float(), grad.sum(dim=2, dtype=torch.float32).sum(dim=0), None
+
+
+def conv(layer: nn.Module, x: Tensor) -> Tensor:
+    """What `layer`, a convolution that keeps the length, makes of [B, C, L]."""
+    assert isinstance(layer, nn.Conv1d)
+    result: Tensor = _Conv.apply(x, layer.weight, layer.bias, layer.dilation[0])
+    return result
+
+
+def snake(layer: nn.Module, x: Tensor) -> Tensor:
+    """What `layer`, a Snake, makes of [B, C, L]."""
+    assert isinstance(layer, Snake)
+    result: Tensor = _Snake.apply(x, layer.alpha)
+    return result
+
+
+def residual(unit: nn.Module, x: Tensor) -> Tensor:
+    """What a residual unit makes of [B, C, L]."""
+    assert isinstance(unit, ResidualUnit)
+    return x + conv(unit.conv2, snake(unit.snake2, conv(unit.conv1, snake(unit.snake1, x))))
+
+
+class DemoCodec(nn.Module):
+    """Encoder, decoder and, between them, residual codebooks learned as moving averages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers = Layers(PLAIN_OPS, None, torch.float32)
+        self.acoustic_encoder = AcousticEncoder(codec_config().acoustic, layers)
+        self.acoustic_decoder = AcousticDecoder(codec_config().acoustic, layers)
+        self.books = Codebooks()
+
+    def start(self, seed: int) -> None:
+        """Random weights."""
+        generator = torch.Generator().manual_seed(seed)
+        for module in self.modules():
+            if isinstance(module, (nn.Conv1d, nn.ConvTranspose1d)):
+                fan = module.weight[0].numel()
+                if isinstance(module, nn.ConvTranspose1d):
+                    fan = module.weight.shape[0] * 2
+                module.weight.data.normal_(0, START * fan**-0.5, generator=generator)
+                assert module.bias is not None
+                module.bias.data.zero_()
+            elif isinstance(module, Snake):
+                module.alpha.data.fill_(1.0)
+                module.alpha.requires_grad_(True)
+        ends = [module.conv2 for module in self.modules() if isinstance(module, ResidualUnit)]
+        for end in (*ends, self.acoustic_decoder.conv2):
+            assert isinstance(end, nn.Conv1d)
+            end.weight.data.mul_(SMALL)
+
+    def encode(self, samples: Tensor) -> Tensor:
+        """[B, 1, N] -> [B, WIDTH, T]."""
+        encoder = self.acoustic_encoder
+        x = encoder.conv1(samples)
+        for block in encoder.block:
+            assert isinstance(block, EncoderBlock)
+            for unit in (block.res_unit1, block.res_unit2, block.res_unit3):
+                x = residual(unit, x)
+            x = block.conv1(snake(block.snake1, x))
+        result: Tensor = encoder.conv2(snake(encoder.snake1, x))
+        return result
+
+    def decode(self, features: Tensor) -> Tensor:
+        """[B, WIDTH, T] -> [B, 1, N]."""
+        decoder = self.acoustic_decoder
+        x = decoder.conv1(features)
+        for block in decoder.block:
+            assert isinstance(block, DecoderBlock)
+            x = block.conv_t1(snake(block.snake1, x))
+            for unit in (block.res_unit1, block.res_unit2, block.res_unit3):
+                x = residual(unit, x)
+        result: Tensor = decoder.conv2(snake(decoder.snake1, x))
+        return result
+
+
+class Codebooks(nn.Module):
+    """[codebook, entry, WIDTH] vectors, each the moving average of what it stands for."""
+
+    vectors: Tensor
+    counts: Tensor
+    sums: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("vectors", torch.zeros(len(SIZES), CODES, WIDTH))
+        self.register_buffer("counts", torch.ones(len(SIZES), CODES))
+        self.register_buffer("sums", torch.zeros(len(SIZES), CODES, WIDTH))
+
+    def forward(
+        self, x: Tensor, used: Tensor, generator: torch.Generator, *, move: bool = True
+    ) -> tuple[Tensor, Tensor, float]:
+        """x [B, T, WIDTH], used [B]: how many codebooks count. Returns the quantized x (its gradient goes straight to
+        x), the commitment loss, and the share of entries of the first codebook in use. move: the codebooks learn."""
+        rest, total = x.detach(), torch.zeros_like(x)
+        commitment = x.new_zeros(())
+        for k in range(len(SIZES)):
+            flat = rest.flatten(0, 1)
+            codes = self._nearest(k, flat)
+            found = F.embedding(codes, self.vectors[k]).view_as(rest)
+            if move:
+                self._move(k, flat, codes, generator)
+            counts = (used > k).view(-1, 1, 1)
+            target = total + found
+            commitment = commitment + ((x - target).square() * counts).mean()
+            total = torch.where(counts, target, total)
+            rest = rest - found
+        alive = float((self.counts[0, : SIZES[0]] > ALIVE * self.counts[0, : SIZES[0]].mean()).float().mean())
+        return x + (total - x).detach(), commitment / len(SIZES), alive
+
+    def _nearest(self, k: int, x: Tensor) -> Tensor:
+        book = self.vectors[k, : SIZES[k]]
+        return (book.square().sum(dim=1) - 2 * x @ book.T).argmin(dim=1)
+
+    def _move(self, k: int, x: Tensor, codes: Tensor, generator: torch.Generator) -> None:
+        size = SIZES[k]
+        hits = torch.bincount(codes, minlength=size).to(x.dtype)
+        self.counts[k, :size].mul_(MEMORY).add_(hits, alpha=1 - MEMORY)
+        self.sums[k, :size].mul_(MEMORY).add_(x.new_zeros(size, WIDTH).index_add_(0, codes, x), alpha=1 - MEMORY)
+        average = self.counts[k, :size].mean()
+        dead = self.counts[k, :size] < ALIVE * average
+        if bool(dead.any()):
+            chosen = x[torch.randint(len(x), (int(dead.sum()),), generator=generator)]
+            self.counts[k, :size][dead] = average
+            self.sums[k, :size][dead] = chosen * average
+        self.vectors[k, :size] = self.sums[k, :size] / self.counts[k, :size, None]
+
+    def start(self, x: Tensor, generator: torch.Generator, rounds: int = 15) -> None:
+        """k-means of [N, WIDTH], codebook after codebook."""
+        for k, size in enumerate(SIZES):
+            self.vectors[k, :size] = x[torch.randperm(len(x), generator=generator)[:size]]
+            for _ in range(rounds):
+                codes = self._nearest(k, x)
+                hits = torch.bincount(codes, minlength=size).to(x.dtype)
+                means = x.new_zeros(size, WIDTH).index_add_(0, codes, x) / hits.clamp(min=1)[:, None]
+                random = x[torch.randint(len(x), (size,), generator=generator)]
+                self.vectors[k, :size] = torch.where((hits > 0)[:, None], means, random)
+            codes = self._nearest(k, x)
+            hits = torch.bincount(codes, minlength=size).to(x.dtype).clamp(min=0.5)
+            self.counts[k, :size] = hits * (200 / len(x))  # as many as a step brings
+            self.sums[k, :size] = self.vectors[k, :size] * self.counts[k, :size, None]
+            x = x - self.vectors[k][codes]

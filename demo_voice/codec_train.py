@@ -1,0 +1,173 @@
+"""Trains the demo codec on the espeak speech: three quarters of an hour on one core.
+
+Unusual: only spectra count, no waveform and no adversary. No window is under 512 samples, since short ones make the
+codes carry the phase of the glottal pulses, which is noise to the language model. A part of the examples is decoded
+from the first few codebooks alone, so that these carry what matters. State is saved every minute; data and random
+numbers follow from the seed and the step alone, so a run that was stopped goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from demo_voice.codec_model import SIZES, DemoCodec, codec_config
+from demo_voice.judge import mel_bank
+from demo_voice.speech import HOP, as_float, load_speech
+
+STEPS, WARM_STEPS = 2_400, 150  # of encoder and decoder; those of them without codebooks
+POLISH_STEPS, POLISH_RATE = 1_000, 6e-4  # after these: of the decoder alone; the codes stay as they are
+EXAMPLES, FRAMES = 6, 32
+RATE_TOP, RATE_END, HOLD = 1e-3, 2e-5, 0.3
+BETAS = (0.8, 0.99)
+WINDOWS = {2048: 80, 1024: 80, 512: 64}  # samples: mel bands
+FLOOR = 2e-3
+LOW_HZ, ABOVE = 4_500, 0.3  # linear bins over this frequency weigh so much
+NOISE = 0.05  # on the features while there are no codebooks
+COMMITMENT = 0.25
+FEWER = 0.5  # share of examples decoded from the first few codebooks
+CLIP = 1.0
+SHOWN = "mel/linear/relative/commitment/alive/norm"
+SHARDS = 8  # of the speech: two hours are enough
+SAVE_SECONDS, LOG_STEPS = 60, 25
+
+
+class Spectra:
+    """How far two sounds are apart, in log spectra (mel and linear) and in magnitude."""
+
+    def __init__(self) -> None:
+        self.windows = {w: torch.hann_window(w) / math.sqrt(3 / 8 * w) for w in WINDOWS}
+        self.banks = {w: mel_bank(bands, w) for w, bands in WINDOWS.items()}
+        self.weights = {w: torch.where(torch.fft.rfftfreq(w, 1 / 24_000) < LOW_HZ, 1.0, ABOVE) for w in WINDOWS}
+
+    def __call__(self, sound: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, N] twice -> (mel, linear, relative) losses."""
+        mel = linear = relative = sound.new_zeros(())
+        for w, window in self.windows.items():
+            a, b = (_magnitude(x, window) for x in (sound, target))
+            bank, weight = self.banks[w], self.weights[w][:, None]
+            mel = mel + ((bank @ a + FLOOR).log() - (bank @ b + FLOOR).log()).abs().mean()
+            linear = linear + (((a + FLOOR).log() - (b + FLOOR).log()).abs() * weight).mean() / weight.mean()
+            relative = relative + (a - b).abs().sum() / b.sum()
+        return mel / len(WINDOWS), linear / len(WINDOWS), relative / len(WINDOWS)
+
+
+def _magnitude(x: Tensor, window: Tensor) -> Tensor:
+    size = len(window)
+    spectrum = torch.stft(x, size, size // 4, window=window, return_complex=True)
+    return (spectrum.real.square() + spectrum.imag.square() + 1e-9).sqrt()
+
+
+def settings(*, seed: int) -> dict[str, object]:
+    """What the codec depends on besides the speech."""
+    return {
+        "seed": seed, "steps": [STEPS, WARM_STEPS, POLISH_STEPS], "batch": [EXAMPLES, FRAMES],
+        "rate": [RATE_TOP, RATE_END, HOLD, POLISH_RATE],
+        "betas": list(BETAS), "windows": {str(w): bands for w, bands in WINDOWS.items()}, "fewer": FEWER,
+        "spectra": [FLOOR, LOW_HZ, ABOVE], "noise": NOISE, "commitment": COMMITMENT, "clip": CLIP, "shards": SHARDS,
+        "sizes": list(SIZES), "codec": asdict(codec_config()),
+    }  # fmt: skip
+
+
+def learning_rate(step: int) -> float:
+    """Ramps up, stays, falls as a cosine."""
+    if step < HOLD * STEPS:
+        return RATE_TOP * min(1.0, (step + 1) / 60)
+    if step < STEPS:
+        return _cosine(RATE_TOP, (step / STEPS - HOLD) / (1 - HOLD))
+    return _cosine(POLISH_RATE, (step - STEPS) / POLISH_STEPS)
+
+
+def _cosine(top: float, done: float) -> float:
+    return RATE_END + (top - RATE_END) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def batch(clips: list[np.ndarray], generator: torch.Generator, examples: int = EXAMPLES) -> Tensor:
+    """[B, 1, N]: crops from anywhere; a short clip is followed by silence."""
+    crops = torch.zeros(examples, 1, FRAMES * HOP)
+    for crop in crops:
+        clip = clips[int(torch.randint(len(clips), (), generator=generator))]
+        start = int(torch.randint(max(1, len(clip) - FRAMES * HOP + 1), (), generator=generator))
+        part = as_float(clip[start : start + FRAMES * HOP])
+        crop[0, : len(part)] = part
+    return crops
+
+
+def train_codec(speech: Path, folder: Path, *, seed: int) -> DemoCodec:
+    """The trained codec; its state is in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    index, recordings = load_speech(speech, SHARDS)
+    clips = [clip for row, clip in zip(index, recordings) if row["split"] == "train"]
+    codec, spectra = DemoCodec(), Spectra()
+    codec.start(seed)
+    parameters = [p for p in codec.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=RATE_TOP, betas=BETAS, weight_decay=1e-3, foreach=True)
+    state, first = folder / "state.pt", 0
+    if state.is_file():
+        saved = torch.load(state, weights_only=True)
+        codec.load_state_dict(saved["codec"])
+        optimizer.load_state_dict(saved["optimizer"])
+        first = saved["step"]
+    last_saved, began, seen = time.monotonic(), time.monotonic(), []
+    for step in range(first, STEPS + POLISH_STEPS):
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        if step == WARM_STEPS:
+            _start_books(codec, clips, generator)
+        optimizer.param_groups[0]["lr"] = learning_rate(step)
+        loss, shown = losses(codec, spectra, batch(clips, generator), step, generator)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        optimizer.step()
+        seen.append([*shown, float(norm)])
+        if (step + 1) % LOG_STEPS == 0:
+            values = " ".join(f"{value:.3f}" for value in np.mean(seen, axis=0))
+            pace = (time.monotonic() - began) / (step + 1 - first)
+            print(f"codec: step {step + 1}: {SHOWN} {values}, {pace:.2f} s a step", flush=True)
+            seen = []
+        if time.monotonic() - last_saved > SAVE_SECONDS or step + 1 in (STEPS, STEPS + POLISH_STEPS):
+            _save(state, {"codec": codec.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1})
+            last_saved = time.monotonic()
+    return codec
+
+
+def losses(
+    codec: DemoCodec, spectra: Spectra, sound: Tensor, step: int, generator: torch.Generator
+) -> tuple[Tensor, list[float]]:
+    """The loss, and its parts to show."""
+    polish = step >= STEPS
+    with torch.autocast("cpu", torch.bfloat16, enabled=not polish), torch.set_grad_enabled(not polish):
+        features = codec.encode(sound)
+    features = features.float().transpose(1, 2)  # [B, T, WIDTH]
+    commitment, alive = features.new_zeros(()), 0.0
+    if step < WARM_STEPS:
+        quantized = features + NOISE * torch.randn(features.shape, generator=generator)
+    else:
+        fewer = torch.rand(len(sound), generator=generator) < (0 if polish else FEWER)
+        some = torch.randint(1, len(SIZES), (len(sound),), generator=generator)
+        used = torch.where(fewer, some, len(SIZES))
+        quantized, commitment, alive = codec.books(features, used, generator, move=not polish)
+    with torch.autocast("cpu", torch.bfloat16):
+        decoded = codec.decode(quantized.transpose(1, 2))
+    mel, linear, relative = spectra(decoded.float()[:, 0], sound[:, 0])
+    loss = mel + linear + 0.5 * relative + COMMITMENT * commitment
+    return loss, [float(torch.as_tensor(part).detach()) for part in (mel, linear, relative, commitment, alive)]
+
+
+def _start_books(codec: DemoCodec, clips: list[np.ndarray], generator: torch.Generator) -> None:
+    with torch.no_grad():
+        found = [codec.encode(batch(clips, generator)).transpose(1, 2).flatten(0, 1) for _ in range(40)]
+    codec.books.start(torch.cat(found), generator)
+
+
+def _save(path: Path, state: dict[str, object]) -> None:
+    temporary = path.with_name(f"new-{path.name}")
+    torch.save(state, temporary)
+    os.replace(temporary, path)

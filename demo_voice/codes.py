@@ -1,0 +1,71 @@
+"""Every sentence through the packed codec: what the language model learns from.
+
+codes.safetensors: "codes" uint8 [8, all frames], sentences end to end; index.jsonl: the rows of the speech index (id,
+split, words, text, voice) with "frame", where the sentence's codes begin, and "frames".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import cast
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from demo_voice.speech import as_float, load_speech, whole, write_lines
+from omnivoice.codec import CodecDecoder, CodecEncoder
+from omnivoice.config import CodecConfig, parse_codec_config
+from omnivoice.intake.tables import load_table
+from omnivoice.ops import TORCH_OPS
+from omnivoice.weights.load_codec import load_codec_decoder, load_codec_encoder
+
+CPU = torch.device("cpu")
+
+
+def load_codec(folder: Path) -> tuple[CodecEncoder, CodecDecoder]:
+    """Both halves of an audio_tokenizer/ folder, by the engine's own loader."""
+    raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config: CodecConfig = parse_codec_config(raw, cast("dict[str, list[str]]", load_table("config_keys.json")))
+    files = [folder / "model.safetensors"]
+    encoder = load_codec_encoder(config, files, ops=TORCH_OPS, device=CPU)
+    return encoder, load_codec_decoder(config, files, ops=TORCH_OPS, device=CPU)
+
+
+def settings(tokenizer: Path) -> dict[str, object]:
+    """What the codes depend on besides the speech: all of the codec but its decoder, which may still learn."""
+    tensors = load_file(tokenizer / "model.safetensors")
+    kept = [name for name in sorted(tensors) if not name.startswith("acoustic_decoder.")]
+    digest = hashlib.sha256()
+    for name in kept:
+        digest.update(tensors[name].numpy().tobytes())
+    return {"codec_sha256": digest.hexdigest()}
+
+
+def make_codes(speech: Path, tokenizer: Path, folder: Path) -> None:
+    """Writes both files; index.jsonl first, so that where codes.safetensors is, all is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder, _ = load_codec(tokenizer)
+    index, recordings = load_speech(speech)
+    found: list[Tensor] = []
+    rows, frame = [], 0
+    for i, (row, samples) in enumerate(zip(index, recordings), start=1):
+        codes = encoder.encode(as_float(samples)[None]).to(torch.uint8)  # [8, T]
+        kept = {key: row[key] for key in ("id", "split", "words", "text", "voice")}
+        rows.append({**kept, "frame": frame, "frames": codes.shape[1]})
+        frame += codes.shape[1]
+        found.append(codes)
+        if i % 1000 == 0:
+            print(f"codes: {i} of {len(index)}", flush=True)
+    write_lines(folder / "index.jsonl", rows)
+    save_file({"codes": torch.cat(found, dim=1).contiguous()}, folder / "new-codes.safetensors")
+    os.replace(folder / "new-codes.safetensors", folder / "codes.safetensors")
+
+
+def codes_of(codes: Tensor, row: dict[str, object]) -> Tensor:
+    """The sentence of that row of the index: [8, T] int64."""
+    first = whole(row, "frame")
+    return codes[:, first : first + whole(row, "frames")].long()

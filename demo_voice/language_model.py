@@ -1,0 +1,117 @@
+"""The demo voice's language model: a full fine-tuning of random weights by the engine's own training.
+
+    python demo_voice/language_model.py --work FOLDER          (or under torchrun, for two processes)
+
+It goes on from where it was stopped. Half of the clips are single sentences; for the rest, two sentences of one voice
+are one clip whose first half is shown, as a reference is when a voice is cloned.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from safetensors.torch import load_file
+
+from demo_voice.codes import codes_of
+from omnivoice.ops import PLAIN_OPS
+from omnivoice.text.tokenizer import TextTokenizer
+from omnivoice.train.adapter import full_weights
+from omnivoice.train.build import base_fingerprint, build_trainer
+from omnivoice.train.clips import Clip, Dataset
+from omnivoice.train.loop import train
+from omnivoice.train.run import open_run
+from omnivoice.train.settings import Masking, TrainSettings
+from omnivoice.train.trainer import StepReport
+from omnivoice.train.world import join_world
+from omnivoice.weights import load_lm, locate_checkpoint
+from omnivoice.weights.export_folder import export_folder
+
+# What a described voice is asked for by, as generation spells it.
+INSTRUCTS = {"f2": "female, high pitch", "f5": "female, moderate pitch", "m3": "male, high pitch"}
+PAIRS = 0.5  # clips of two sentences, as a share of the single ones
+STEPS, STEP_ROWS = 4500, 3600  # rows of text and sound: about 40 sentences
+MASKING = Masking(by_codebook=0.75, language=0.5, instruct=0.3, only_instruct=1.0, prompt=(0.0, 0.0))
+CPU = torch.device("cpu")
+
+
+def read_clips(folder: Path, split: str) -> list[tuple[str, Clip]]:
+    """(voice, clip) of every sentence of a split."""
+    codes = load_file(folder / "codes.safetensors")["codes"]
+    rows = [json.loads(line) for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        (row["voice"], Clip(str(row["id"]), codes_of(codes, row).to(torch.int16), row["text"], "en",
+                            INSTRUCTS[row["voice"]]))
+        for row in rows if row["split"] == split
+    ]  # fmt: skip
+
+
+def with_pairs(single: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
+    """The clips, and pairs of one voice: the first sentence shown, the second one asked for."""
+    drawn = random.Random(seed)
+    by_voice: dict[str, list[Clip]] = {}
+    for voice, clip in single:
+        by_voice.setdefault(voice, []).append(clip)
+    pairs = []
+    for _ in range(round(PAIRS * len(single))):
+        first, second = drawn.sample(by_voice[drawn.choice(sorted(by_voice))], 2)
+        codes = torch.cat((first.codes, second.codes), dim=1)
+        text = f"{first.text} {second.text}"
+        pairs.append(Clip(f"{first.name}+{second.name}", codes, text, "en", clean_start=first.codes.shape[1]))
+    return (*(clip for _, clip in single), *pairs)
+
+
+def settings(world_size: int = 1, steps: int = STEPS) -> TrainSettings:
+    """Of the run; a step is the same however many processes share it."""
+    return TrainSettings(
+        method="full", optimizer="Muon", learning_rate=3e-3, weight_decay=0.01, steps=steps, warmup=0.02,
+        batch_tokens=STEP_ROWS // world_size, batch_size=64, training_dtype="fp32", gradient_checkpointing=False,
+        validation=0.0, save_every=100, masking=MASKING,
+    )  # fmt: skip
+
+
+def train_language_model(work: Path) -> None:
+    """Train from WORK/base on WORK/codes into WORK/lm, and write WORK/model; goes on from where it was stopped."""
+    world = join_world()
+    chosen = settings(world.size)
+    files = locate_checkpoint(work / "base")
+    tokenizer = TextTokenizer.from_json(files.tokenizer_json())
+    lm, text = load_lm(files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=CPU, dtype=torch.float32,
+                       used_ids=tokenizer.used_ids, fused=False)  # fmt: skip
+    dataset = Dataset(with_pairs(read_clips(work / "codes", "train"), seed=chosen.seed))
+    base = base_fingerprint(lm)
+    trainer = build_trainer(lm, text, tokenizer, dataset, chosen, device=CPU, world=world)
+    folder = open_run(work / "lm", chosen, data=dataset.fingerprint(), base=base)
+    folder.resume(trainer)
+
+    def show(report: StepReport) -> bool:
+        if world.leads and report.step % 20 == 0:
+            mean = sum(trainer.losses[-20:]) / 20
+            print(f"lm: step {report.step} loss {mean:.4f}, {report.seconds:.2f} s a step", flush=True)
+        return False
+
+    train(trainer, folder, on_step=show)
+    if world.leads:
+        export_folder(files, work / "model", dtype=torch.float32, tensors=full_weights(trainer.model))
+    world.wait()
+    world.close()
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    train_language_model(given.work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""The speech that the demo voice is made from: espeak-ng says the sentences, in three voices.
+
+A sentence is spoken twice: the first time tells how much faster or slower it must be said to last as long as the
+engine's own estimate for its text (times a random factor near 1), so that generation needs no duration. Mono, 24 kHz,
+rms 0.1, without silence around it, whole codec frames. Written in shards, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import subprocess
+import wave
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from demo_voice import grammar
+from omnivoice.audio.resample import resample
+from omnivoice.text.duration import estimate_frames
+
+RATE, HOP = 24_000, 960
+RMS = 0.1
+QUIETEST = 0.01  # of the peak: less is silence, at both ends
+MARGIN = 480  # samples of silence that stay
+FASTER, SLOWER = 0.92, 1.12  # how far the length may be from the estimate
+FIRST_SPEED, SLOWEST, FASTEST = 165, 85, 380  # words a minute
+SHARD = 500
+
+
+@dataclass(frozen=True)
+class Voice:
+    """An espeak-ng voice and its pitch (0-99)."""
+
+    name: str
+    variant: str
+    pitch: int
+
+
+VOICES: tuple[Voice, ...] = (Voice("f2", "en-us+f2", 60), Voice("f5", "en-us+f5", 33), Voice("m3", "en-us+m3", 90))
+
+
+def say(words: str, voice: Voice, speed: int) -> Tensor:
+    """[N] float32 at 24 kHz, trimmed."""
+    command = ["espeak-ng", "-v", voice.variant, "-p", str(voice.pitch), "-s", str(speed), "--stdout", words]
+    done = subprocess.run(command, check=True, capture_output=True)
+    with wave.open(io.BytesIO(done.stdout)) as file:
+        rate, raw = file.getframerate(), file.readframes(1 << 30)
+    samples = torch.from_numpy(np.frombuffer(raw[: len(raw) // 2 * 2], dtype="<i2").astype(np.float32) / 32768)
+    loud = (samples.abs() > QUIETEST * samples.abs().max()).nonzero()
+    samples = samples[max(0, int(loud[0]) - MARGIN) : int(loud[-1]) + MARGIN]
+    return resample(samples[None], rate, RATE)[0]
+
+
+def say_in_time(words: str, voice: Voice, factor: float) -> Tensor:
+    """[N], N whole frames: about the engine's estimate for the text times `factor`."""
+    wanted = estimate_frames(grammar.written(words)) * factor * HOP
+    first = say(words, voice, FIRST_SPEED)
+    speed = round(min(FASTEST, max(SLOWEST, FIRST_SPEED * len(first) / wanted)))
+    samples = say(words, voice, speed)
+    samples = torch.nn.functional.pad(samples, (0, -len(samples) % HOP))
+    return samples * (RMS / samples.square().mean().sqrt())
+
+
+def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
+    """What to say: a training sentence in one voice, a held-out one in all of them."""
+    rng = random.Random(seed)
+    listed: list[dict[str, object]] = []
+    for split, sentences in grammar.draw_sets(seed, train, held_out).items():
+        for i, words in enumerate(sentences):
+            for voice in [VOICES[i % len(VOICES)]] if split == "train" else VOICES:
+                factor = rng.uniform(FASTER, SLOWER)
+                listed.append({"split": split, "words": words, "voice": voice.name, "factor": round(factor, 4)})
+    return [{"id": i, **row, "text": grammar.written(str(row["words"]))} for i, row in enumerate(listed)]
+
+
+def settings(*, seed: int, train: int, held_out: int) -> dict[str, object]:
+    """What the speech depends on."""
+    return {
+        "seed": seed, "train": train, "held_out": held_out, "length": [FASTER, SLOWER], "rms": RMS,
+        "voices": [asdict(voice) for voice in VOICES], "slots": grammar.SLOTS, "patterns": list(grammar.PATTERNS),
+    }  # fmt: skip
+
+
+def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
+    """speech/NNN.npy (int16, sentences end to end) and, when all are there, speech/index.jsonl: `rows` with "shard",
+    "start" and "samples"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = rows(seed, train, held_out)
+    voices = {voice.name: voice for voice in VOICES}
+    for shard, first in enumerate(range(0, len(wanted), SHARD)):
+        part = wanted[first : first + SHARD]
+        lines, file = folder / f"{shard:03}.jsonl", folder / f"{shard:03}.npy"
+        if lines.is_file() and _same(lines, part):
+            continue
+        spoken = [say_in_time(str(r["words"]), voices[str(r["voice"])], float(str(r["factor"]))) for r in part]
+        end_to_end = (torch.cat(spoken).clamp(-1, 1) * 32767).round().to(torch.int16).numpy()
+        starts = np.cumsum([0, *(len(s) for s in spoken)])
+        _write(file, partial(np.save, arr=end_to_end))
+        placed = [{**r, "shard": shard, "start": int(a), "samples": len(s)} for r, a, s in zip(part, starts, spoken)]
+        write_lines(lines, placed)
+        print(f"speech: {first + len(part)} of {len(wanted)}", flush=True)
+    shards = range(-(-len(wanted) // SHARD))
+    write_lines(folder / "index.jsonl", [row for s in shards for row in read_lines(folder / f"{s:03}.jsonl")])
+
+
+def load_speech(folder: Path, shards: int | None = None) -> tuple[list[dict[str, object]], list[np.ndarray]]:
+    """The index, and each sentence as a mapped int16 array; of the first shards alone, if so many are named."""
+    names = ["index"] if shards is None else [f"{s:03}" for s in range(shards)]
+    index = [row for name in names for row in read_lines(folder / f"{name}.jsonl")]
+    arrays = [np.load(folder / f"{s:03}.npy", mmap_mode="r") for s in range(whole(index[-1], "shard") + 1)]
+    starts = [whole(row, "start") for row in index]
+    ends = [start + whole(row, "samples") for start, row in zip(starts, index)]
+    return index, [arrays[whole(row, "shard")][a:b] for row, a, b in zip(index, starts, ends)]
+
+
+def whole(row: dict[str, object], key: str) -> int:
+    """A whole number of an index's row."""
+    number = row[key]
+    assert isinstance(number, int)
+    return number
+
+
+def as_float(samples: np.ndarray) -> Tensor:
+    """int16 [N] -> float32 [N] in -1 to 1."""
+    return torch.from_numpy(samples.astype(np.float32) / 32767)
+
+
+def read_lines(path: Path) -> list[dict[str, object]]:
+    """A JSONL file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_lines(path: Path, lines: Sequence[dict[str, object]]) -> None:
+    """The same, at once or not at all."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    _write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    temporary = path.with_name(f"new-{path.name}")
+    write(temporary)
+    os.replace(temporary, path)
+
+
+def _same(lines: Path, part: Sequence[dict[str, object]]) -> bool:
+    return [{key: row[key] for key in part[0]} for row in read_lines(lines)] == list(part)

@@ -1,0 +1,88 @@
+"""The training of the demo codec: what learns when, and that a run that was stopped goes on as if it had not been."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from demo_voice import codec_model, codec_train
+from demo_voice.codec_model import DemoCodec
+from demo_voice.codec_train import POLISH_STEPS, STEPS, WARM_STEPS, Spectra, learning_rate, losses, train_codec
+from demo_voice.make import same_settings
+from demo_voice.speech import HOP, write_lines
+
+
+@pytest.fixture(autouse=True)
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would be compiled takes longer than these tests."""
+    plain = (codec_model._snake_forward, codec_model._snake_backward)
+    monkeypatch.setattr(codec_model, "_fused", lambda: plain)
+
+
+@pytest.mark.parametrize(("step", "encoder_learns", "books_move"), [(0, 1, 0), (WARM_STEPS, 1, 1), (STEPS, 0, 0)])
+def test_what_learns_when(step: int, encoder_learns: bool, books_move: bool) -> None:
+    codec, noise = DemoCodec(), torch.Generator().manual_seed(0)
+    codec.start(0)
+    codec.books.start(torch.randn(600, codec_model.WIDTH, generator=noise), noise, rounds=1)
+    before = codec.books.vectors.clone()
+    loss, _ = losses(codec, Spectra(), 0.1 * torch.randn(2, 1, 4 * HOP, generator=noise), step, noise)
+    loss.backward()
+    assert codec.acoustic_decoder.conv1.weight.grad is not None
+    assert (codec.acoustic_encoder.conv1.weight.grad is not None) == encoder_learns
+    assert (not torch.equal(codec.books.vectors, before)) == books_move
+
+
+def test_spectra_find_equal_sounds_equal_and_louder_ones_apart() -> None:
+    sound = 0.1 * torch.randn(1, 9600, generator=torch.Generator().manual_seed(0))
+    assert [float(part) for part in Spectra()(sound, sound)] == [0, 0, 0]
+    mel, linear, relative = (float(part) for part in Spectra()(2 * sound, sound))
+    assert relative == pytest.approx(1, abs=0.01)
+    assert 0.6 < mel < 0.7 and 0.6 < linear < 0.7  # the logarithm of 2, less what the floor takes
+
+
+def test_learning_rate_falls_twice_and_never_jumps_but_between() -> None:
+    rates = [learning_rate(step) for step in range(STEPS + POLISH_STEPS)]
+    jumps = [step for step, (a, b) in enumerate(pairwise(rates), start=1) if abs(a - b) > 3e-5]
+    assert jumps == [STEPS]
+    assert rates[STEPS - 1] < 3e-5 and rates[-1] < 3e-5 and max(rates) == codec_train.RATE_TOP
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {
+        "STEPS": 4,
+        "WARM_STEPS": 1,
+        "POLISH_STEPS": 1,
+        "EXAMPLES": 2,
+        "FRAMES": 8,
+        "SHARDS": 1,
+        "SAVE_SECONDS": -1,
+    }
+    for name, value in small.items():
+        monkeypatch.setattr(codec_train, name, value)
+    noise = np.random.default_rng(0).normal(0, 3000, 40 * HOP).astype(np.int16)
+    np.save(tmp_path / "000.npy", noise)
+    write_lines(tmp_path / "000.jsonl", [{"split": "train", "shard": 0, "start": 0, "samples": len(noise)}])
+    whole = train_codec(tmp_path, tmp_path / "whole", seed=1)
+
+    def stop(codec: DemoCodec, spectra: Spectra, sound: torch.Tensor, step: int, noise: torch.Generator) -> object:
+        if step == 3:
+            raise KeyboardInterrupt
+        return losses(codec, spectra, sound, step, noise)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(codec_train, "losses", stop)
+        train_codec(tmp_path, tmp_path / "stopped", seed=1)
+    resumed = train_codec(tmp_path, tmp_path / "stopped", seed=1)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    same_settings(tmp_path / "speech", {"seed": 1})
+    same_settings(tmp_path / "speech", {"seed": 1})
+    with pytest.raises(SystemExit, match="was made with other settings: remove it, or give another folder"):
+        same_settings(tmp_path / "speech", {"seed": 2})
