@@ -68,10 +68,10 @@ DEMO: tuple[Nodes, Groups, Links] = (
             "MarkdownNote", [400, 260],
             {0: "## A first sentence, with no download\n\n"
                 "1. Press Run: the **demo voice** that comes with this pack says the sentence.\n"
-                "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is not "
-                "among them.\n"
-                "3. For any text in 600+ languages: **OmniVoice Download** fetches the real model (3.3 GB); then choose it "
-                "in **Load OmniVoice**.\n\n"
+                "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is "
+                "not among them.\n"
+                "3. For any text in 600+ languages: **OmniVoice Download** fetches the real model (3.3 GB); then "
+                "choose it in **Load OmniVoice**.\n\n"
                 "The demo voice was made with espeak-ng: nobody's voice is in it."},
             "Read me",
         ),
