@@ -12,6 +12,7 @@ import argparse
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -35,6 +36,7 @@ from omnivoice.weights.export_folder import export_folder
 
 # What a described voice is asked for by, as generation spells it.
 INSTRUCTS = {"f2": "female, high pitch", "f5": "female, moderate pitch", "m3": "male, high pitch"}
+COMMA, PLAIN = 0.15, 0.1  # shares of sentences
 PAIRS = 0.5  # clips of two sentences, as a share of the single ones
 STEPS, STEP_ROWS = 4500, 3600  # rows of text and sound: about 40 sentences
 MASKING = Masking(by_codebook=0.75, language=0.5, instruct=0.3, only_instruct=1.0, prompt=(0.0, 0.0))
@@ -52,9 +54,23 @@ def read_clips(folder: Path, split: str) -> list[tuple[str, Clip]]:
     ]  # fmt: skip
 
 
-def with_pairs(single: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
+def typed(text: str, drawn: random.Random) -> str:
+    """As people type it: now and then in small letters, without its stop, with another one, with a comma."""
+    words, stop = text[:-1].split(), "."
+    if drawn.random() < COMMA:
+        words[drawn.randrange(len(words) - 1)] += ","
+    kind = drawn.random()
+    if kind < PLAIN:
+        words, stop = [word.lower() for word in words], drawn.choice(("", "."))
+    elif kind < 2 * PLAIN:
+        stop = drawn.choice(("", "!", "?"))
+    return " ".join(words) + stop
+
+
+def with_pairs(written: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
     """The clips, and pairs of one voice: the first sentence shown, the second one asked for."""
     drawn = random.Random(seed)
+    single = [(voice, replace(clip, text=typed(clip.text, drawn))) for voice, clip in written]
     by_voice: dict[str, list[Clip]] = {}
     for voice, clip in single:
         by_voice.setdefault(voice, []).append(clip)

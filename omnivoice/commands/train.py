@@ -154,11 +154,13 @@ def _load(
 ) -> tuple[OmniVoiceLM, TextEmbedding, TextTokenizer]:  # fmt: skip
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
     dtype = training_dtype(settings.training_dtype, device)
+    stored = torch.float32 if settings.method == "full" else dtype  # what is trained must not begin rounded
     place = torch.device("cpu") if settings.offloading else device
     lm, text = load_lm(
-        files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=place, dtype=dtype, used_ids=tokenizer.used_ids,
+        files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=place, dtype=stored, used_ids=tokenizer.used_ids,
         fused=False,
     )  # fmt: skip
+    lm.dtype = dtype
     return lm, text, tokenizer
 
 

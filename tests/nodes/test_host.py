@@ -44,6 +44,22 @@ def test_menu_says_when_there_is_no_model(pack: SimpleNamespace) -> None:
         pack.host.model_folder("no model found in models/omnivoice")
 
 
+def test_the_demo_voice_is_last_in_the_menu(
+    pack: SimpleNamespace, host, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnivoice.weights import locate_checkpoint
+    from omnivoice.weights.export import export_checkpoint
+
+    file = export_checkpoint(locate_checkpoint(model), tmp_path / "demo.safetensors", words=["hello"])
+    monkeypatch.setattr(pack.host.demo, "demo_model", lambda: file)
+    name = "demo voice (speaks a small vocabulary)"
+    assert pack.host.model_names() == ["OmniVoice", name]
+    assert pack.host.model_folder(name) == file and pack.host.model_fingerprint(name)
+    assert pack.host.load_model(name, "auto", "off").engine.words == {"hello"}
+    shutil.rmtree(model)
+    assert pack.host.model_names() == [name]
+
+
 def test_menu_lists_models_and_nothing_else(pack: SimpleNamespace, host, model: Path, checkpoint: Path) -> None:
     (host.folder / "notes").mkdir()
     (host.folder / "notes" / "config.json").write_text("{}")

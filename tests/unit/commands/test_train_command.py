@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from omnivoice.__main__ import main
 from omnivoice.commands import train as command
@@ -87,6 +88,15 @@ def test_a_full_fine_tune_is_a_model(config: Path, capsys: pytest.CaptureFixture
     tuned, base = (Engine.load(model).generate([request])[0] for model in (folder, CHECKPOINT))
     assert tuned.codes[0].shape == base.codes[0].shape and not torch.equal(tuned.codes[0], base.codes[0])
     assert main(["train", str(config)]) == 0, "a finished run is found finished"
+
+
+def test_a_full_fine_tune_in_bfloat16_begins_with_the_very_weights(config: Path) -> None:
+    """A first step, whose rate is 0: what is written is what was read, though it was computed with rounded weights."""
+    write(config.parent, {"method": "full", "steps": 1, "training_dtype": "bf16", "warmup": 1.0})
+    assert main(["train", str(config)]) == 0
+    tuned = load_file(config.parent / "runs" / "anna" / "model-00000001" / "model.safetensors")
+    base = load_file(CHECKPOINT / "model.safetensors")
+    assert all(torch.equal(tuned[name], base[name].to(tuned[name].dtype)) for name in tuned)
 
 
 def test_ctrl_c_keeps_what_was_learnt_and_the_command_goes_on(
