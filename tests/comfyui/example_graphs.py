@@ -65,14 +65,13 @@ CLIPS_FOLDER = "my_recordings"
 DEMO: tuple[Nodes, Groups, Links] = (
     {
         "note": (
-            "MarkdownNote", [400, 260],
+            "MarkdownNote", [400, 330],
             {0: "## A first sentence, with no download\n\n"
-                "1. Press Run: the **demo voice** that comes with this pack says the sentence.\n"
+                "1. Press Run: the **demo voice** that comes with this pack says the sentence. It was made with "
+                "espeak-ng: nobody's voice is in it.\n"
                 "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is "
                 "not among them.\n"
-                "3. For any text in 600+ languages: **OmniVoice Download** fetches the real model (3.3 GB); then "
-                "choose it in **Load OmniVoice**.\n\n"
-                "The demo voice was made with espeak-ng: nobody's voice is in it."},
+                f"3. For any text in 600+ languages, the real model. {MODEL}\n\n{LICENCE}"},
             "Read me",
         ),
         "load": DEMO_LOAD,
@@ -290,6 +289,7 @@ TRAIN_LORA: tuple[Nodes, Groups, Links] = (
 )  # fmt: skip
 
 GRAPHS = {
+    "omnivoice_demo": DEMO,
     "omnivoice_design": DESIGN,
     "omnivoice_clone": CLONE,
     "omnivoice_lock_voice": LOCK_VOICE,
