@@ -25,7 +25,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 FASTEST = "fastest"
 ENVIRONMENT = "OMNIVOICE_MODEL"
 DEMO_LINE = (
-    "no model is installed: the demo voice speaks, which knows some 300 English words; get the real one, with 600+ "
+    "no model is installed: the demo voice speaks, which knows few words; get the real one, with 600+ "
     "languages, by: python -m omnivoice download"
 )
 

@@ -283,3 +283,21 @@ def test_without_standard_streams(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(TextError, match="no text was piped in: standard input is closed"):
         speak.read_text_stream(sys.stdin)
+
+
+def test_without_a_model_it_speaks_with_the_demo_voice_and_says_so(checkpoint, tmp_path, monkeypatch, capsys) -> None:
+    from omnivoice.weights import locate_checkpoint
+    from omnivoice.weights.export import export_checkpoint
+
+    demo = export_checkpoint(locate_checkpoint(checkpoint), tmp_path / "demo.safetensors", words=["hello", "anna"])
+    monkeypatch.setattr("omnivoice.commands.models.demo_model", lambda: demo)
+    monkeypatch.delenv("OMNIVOICE_MODEL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    speak = ["--steps", "2", "--duration", "0.4", "-o", "hello.wav"]
+    assert main(["speak", "Hello Anna!", *speak]) == 0
+    told = capsys.readouterr().err
+    assert "no model is installed: the demo voice speaks" in told and "python -m omnivoice download" in told
+    assert "will not be understood" not in told
+    assert main(["speak", "Hello penguin!", *speak]) == 0
+    assert "and penguin will not be understood; the 2 words it knows: anna, hello" in capsys.readouterr().err
+    assert main(["info"]) == 1 and "no OmniVoice model found" in capsys.readouterr().err
