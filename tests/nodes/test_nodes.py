@@ -20,7 +20,7 @@ EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_refresh
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 LITERALS = [
     {"kind": "clone", "path": "/etc/passwd"}, {"__value__": 1}, "text", "", 0, 1.5, True, [], [[0.0]], ["1", 0], {},
-    object(),
+    pytest.param(object(), id="an object"),
 ]  # fmt: skip
 
 

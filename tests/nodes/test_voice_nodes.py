@@ -282,7 +282,9 @@ def test_bad_values(save, library: Path, name: str, value: object, message: str)
     assert not library.exists()
 
 
-@pytest.mark.parametrize("literal", [{"path": "/etc/passwd"}, "text", 0, [], None, object()], ids=repr)
+@pytest.mark.parametrize(
+    "literal", [{"path": "/etc/passwd"}, "text", 0, [], None, pytest.param(object(), id="an object")], ids=repr
+)
 def test_literal_on_a_socket(nodes, save, load, library: Path, literal: object) -> None:
     with pytest.raises(ValueError, match="voice must come from Reference Audio, got"):
         nodes["OmniVoiceSaveVoice"].execute(voice=literal, name="Anna")
