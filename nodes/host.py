@@ -28,7 +28,7 @@ from comfy.cli_args import args as comfy_args
 from server import PromptServer
 from torch import nn
 
-from ..omnivoice.engine import Engine, fastest_dtype
+from ..omnivoice.engine import Engine, codec_device, fastest_dtype
 from ..omnivoice.errors import AudioError, InputError
 from ..omnivoice.generate.graphs import GRAPH_MODES
 from ..omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
@@ -143,8 +143,9 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     )  # fmt: skip
     lm = _patcher(engine.lm, load_device, offload_device)
     lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
-    codec_device = torch.device("cpu") if mm.is_device_mps(load_device) else load_device  # as Engine.load does
-    return LoadedModel(engine=engine, lm=lm, decoder=_patcher(engine.decoder, codec_device, offload_device))
+    return LoadedModel(
+        engine=engine, lm=lm, decoder=_patcher(engine.decoder, codec_device(load_device), offload_device)
+    )
 
 
 def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:

@@ -19,7 +19,7 @@ from ..omnivoice.intake.audio_files import write_wav
 from ..omnivoice.intake.downloads import make_folder
 from ..omnivoice.train.loop import Outcome, train
 from ..omnivoice.train.run import RunFolder
-from ..omnivoice.train.trainer import StepReport, Trainer
+from ..omnivoice.train.trainer import StepReport, Trainer, clock
 from ..omnivoice.types import GenerationRequest
 from . import host
 
@@ -77,10 +77,9 @@ class TrainingRun:
 
     def _line(self, report: StepReport) -> str:
         left = round((report.steps - report.step) * self.seconds / self.steps)
-        clock = f"{left // 3600}:{left // 60 % 60:02}" if left >= 3600 else f"{left // 60}"
         parts = [f"step {report.step}/{report.steps}", f"loss {report.loss:.3f}"]
         parts += [f"validation {self._validated:.3f}"] if math.isfinite(self._validated) else []
-        parts += [f"lr {report.learning_rate:.1e}", f"{self.speed:,.0f} tokens/s", f"{clock}:{left % 60:02} left"]
+        parts += [f"lr {report.learning_rate:.1e}", f"{self.speed:,.0f} tokens/s", f"{clock(left)} left"]
         return ", ".join(parts)
 
     def _validation(self, step: int, loss: float) -> None:

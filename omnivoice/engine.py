@@ -91,14 +91,8 @@ class Engine:
             files.lm_config, files.lm_weights, ops=ops, device=where, dtype=dtype or best_dtype(target),
             used_ids=tokenizer.used_ids, fused=speedups.fused_linears,
         )  # fmt: skip
-        # MPS has no convolution of more than 65,536 output channels: the codec stays on the CPU there, as upstream's.
-        codec_place, codec_target = (torch.device("cpu") if d.type == "mps" else d for d in (where, target))
-        decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=codec_place)
-        encoder = partial(
-            load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_place
-        )  # its names and shapes were checked with the decoder's
         sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
-        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, codec_target, files.words)
+        return cls._with_codec(sampler, files, tokenizer, ops, where)
 
     @classmethod
     def around(
@@ -106,13 +100,19 @@ class Engine:
         device: torch.device,
     ) -> Engine:  # fmt: skip
         """An engine that speaks with a language model as it is, one in training too, and the codec of `files`."""
-        codec_device = torch.device("cpu") if device.type == "mps" else device
-        ops = with_fast_linear(PLAIN_OPS)
-        decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=codec_device)
-        encoder = partial(load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=codec_device)
-        return cls(
-            _sampler_of(lm, text, device), decoder, encoder, files.codec_config, tokenizer, codec_device, files.words
-        )
+        return cls._with_codec(_sampler_of(lm, text, device), files, tokenizer, with_fast_linear(PLAIN_OPS), device)
+
+    @classmethod
+    def _with_codec(
+        cls, sampler: Sampler, files: CheckpointFiles, tokenizer: TextTokenizer, ops: Ops, where: torch.device
+    ) -> Engine:  # fmt: skip
+        """The decoder of `files` read to `where`, and the encoder when it is asked for: its names and shapes are
+        checked with the decoder's."""
+        where = codec_device(where)
+        decoder = load_codec_decoder(files.codec_config, files.codec_weights, ops=ops, device=where)
+        encoder = partial(load_codec_encoder, files.codec_config, files.codec_weights, ops=ops, device=where)
+        target = codec_device(sampler.device)
+        return cls(sampler, decoder, encoder, files.codec_config, tokenizer, target, files.words)
 
     def with_lm(self, lm: OmniVoiceLM, text: TextEmbedding, device: torch.device | None = None) -> Engine:
         """This codec and tokenizer around another, unfused language model, such as one in training. device: where it
@@ -303,6 +303,12 @@ def _rate_warnings(text: str, seconds: float) -> list[str]:
         f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
         "write exactly what the recording says"
     ]
+
+
+def codec_device(device: torch.device) -> torch.device:
+    """Where the codec computes beside a language model on `device`: MPS has no convolution of more than 65,536 output
+    channels, so it stays on the CPU there, as upstream's."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def fastest_dtype(device: torch.device) -> torch.dtype:

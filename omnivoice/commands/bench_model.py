@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..codec import CodecDecoder, CodecEncoder
 from ..config import Json, parse_codec_config, parse_model_config
-from ..engine import Engine
+from ..engine import Engine, codec_device
 from ..generate.graphs import StepGraphs
 from ..generate.sample import Sampler
 from ..intake.tables import load_table
@@ -42,7 +42,7 @@ def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: 
     fill(lm, generator)
     text = TextEmbedding(torch.empty(lm_config.vocab_size, lm_config.hidden_size, dtype=dtype))
     randomize(text.weight, 1.0, generator)
-    place = torch.device("cpu") if device.type == "mps" else device  # as Engine.load does
+    place = codec_device(device)
     decoder = CodecDecoder(codec_config, ops=TORCH_OPS, device=place, dtype=torch.float32)
     encoder = CodecEncoder(codec_config, ops=TORCH_OPS, device=place, dtype=torch.float32)
     fill(decoder, generator)

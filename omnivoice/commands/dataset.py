@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from ..codec import CodecEncoder
+from ..engine import codec_device
 from ..intake.code_cache import FOLDER
 from ..intake.manifests import WANTED, read_manifest
 from ..intake.paths import as_path
@@ -38,12 +39,12 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Encode what is not encoded yet, and print the report."""
-    device = usable_device(options.device)
-    device = torch.device("cpu") if device.type == "mps" else device  # as Engine.load does
-    read_manifest(options.source)  # a wrong path is told before the codec is read
-    dataset = load_dataset(
-        options.source, encoder=load_encoder(options.model, options.codec, device), device=device,
-        language=options.language, instruct=options.instruct, cache=options.cache, on_clip=show_progress,
+    device = codec_device(usable_device(options.device))
+    manifest = read_manifest(options.source)  # first: a wrong path is told before the codec is read
+    dataset = build_dataset(
+        manifest, load_encoder(options.model, options.codec, device), device,
+        cache=default_cache(options.source) if options.cache is None else options.cache, language=options.language,
+        instruct=options.instruct, on_clip=show_progress,
     )  # fmt: skip
     print(dataset.report())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from ..engine import Engine
+from ..engine import Engine, codec_device
 from ..errors import InputError, OmniVoiceError
 from ..intake.audio_files import write_wav
 from ..intake.downloads import make_folder
@@ -40,6 +40,7 @@ from ..weights.lora_read import read_lora
 from ..weights.lora_write import write_lora, write_peft
 from .dataset import load_dataset, load_encoder
 from .models import find_model, usable_device
+from .speak import show_progress
 from .train_config import EXAMPLE, TrainOrder, file_name, read_order
 from .train_progress import Progress, tensorboard
 
@@ -79,7 +80,7 @@ def _run(order: TrainOrder, world: World) -> None:
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
     lora = None if order.lora is None else read_lora(order.lora, files.lm_config)
-    base = base_fingerprint(lm, lora)
+    base, data = base_fingerprint(lm, lora), dataset.fingerprint()
     if world.leads:
         print(dataset.report())
         print(_plan(settings, world))
@@ -87,12 +88,10 @@ def _run(order: TrainOrder, world: World) -> None:
     folder = _in_turn(
         world,
         # The others find the run that the first one has just begun.
-        lambda: open_run(
-            order.output, settings, data=dataset.fingerprint(), base=base, resume=order.resume or not world.leads
-        ),
+        lambda: open_run(order.output, settings, data=data, base=base, resume=order.resume or not world.leads),
     )
     resumed = folder.resume(trainer)
-    _check_alike(trainer, dataset, base)
+    _check_alike(trainer, data, base)
     if resumed and world.leads:
         print(f"going on from step {trainer.step_count}")
     speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.leads else None
@@ -108,11 +107,11 @@ def _run(order: TrainOrder, world: World) -> None:
 _ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "stopped: no better"}
 
 
-def _check_alike(trainer: Trainer, dataset: Dataset, base: str) -> None:
+def _check_alike(trainer: Trainer, data: str, base: str) -> None:
     """Raise InputError in every process unless all are about to do the same steps on the same clips and model."""
     world, device = trainer.world, trainer.model.device
     for what, number in (
-        ("clips", int(dataset.fingerprint()[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)
+        ("clips", int(data[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)
     ):  # fmt: skip
         if not world.agree(torch.tensor([number], dtype=torch.int64, device=device)):
             raise InputError(f"the processes begin with different {what}: let all use the same data, model and output")
@@ -126,21 +125,12 @@ def _in_turn(world: World, make: Callable[[], object]):  # type: ignore[no-untyp
 
 
 def _dataset(order: TrainOrder, device: torch.device) -> Dataset:
-    codec_device = torch.device("cpu") if device.type == "mps" else device  # as Engine.load does
+    place = codec_device(device)
     model, codec = (str(path) if path else None for path in (order.model, order.codec))
-    encoder = load_encoder(model, codec, codec_device)
     return load_dataset(
-        order.data, encoder=encoder, device=codec_device, language=order.language, instruct=order.instruct,
-        cache=order.cache, on_clip=_clip_line(sys.stderr.isatty()),
+        order.data, encoder=load_encoder(model, codec, place), device=place, language=order.language,
+        instruct=order.instruct, cache=order.cache, on_clip=show_progress,
     )  # fmt: skip
-
-
-def _clip_line(terminal: bool) -> Callable[[int, int], None]:
-    def show(done: int, total: int) -> None:
-        if terminal:
-            print(f"\rencoding {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
-
-    return show
 
 
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:

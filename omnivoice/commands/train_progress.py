@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from ..train.trainer import StepReport
+from ..train.trainer import StepReport, clock
 
 
 class Progress:
@@ -51,11 +51,10 @@ class Progress:
 def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -> str:
     """`steps` steps with `tokens` rows took so many seconds up to this report."""
     left = int((report.steps - report.step) * seconds / max(1, steps))
-    clock = f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}" if left >= 3600 else f"{left // 60}:{left % 60:02d}"
     skipped = ", skipped" if report.skipped else ""
     return (
         f"step {report.step}/{report.steps}, loss {report.loss:.4f}{skipped}, lr {report.learning_rate:.2e}, "
-        f"{tokens / max(seconds, 1e-9):,.0f} tokens/s, {clock} left"
+        f"{tokens / max(seconds, 1e-9):,.0f} tokens/s, {clock(left)} left"
     )
 
 

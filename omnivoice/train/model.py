@@ -93,13 +93,13 @@ class TrainingModel(nn.Module):
     def trained(self) -> dict[str, nn.Parameter]:
         """Everything that learns, by the checkpoint's names: `MODULE.weight` whole, `MODULE.down` and `.up` of a pair;
         in an order that is always the same."""
-        names = {id(p): name.replace("._layer.", ".") for name, p in self.lm.named_parameters() if p.requires_grad}
-        found = {names[id(p)]: p for p in self.lm.parameters() if p.requires_grad}
+        named = self.lm.named_parameters()
+        found = {name.replace("._layer.", "."): p for name, p in named if p.requires_grad}
         return found if self.text_weight is None else {TEXT_EMBEDDING: self.text_weight, **found}
 
     def whole(self) -> dict[str, tuple[Tensor, Tensor]]:
         """(weight now, weight before) of the modules that are trained whole beside pairs, by the checkpoint's names."""
-        return {name: (getattr(self._layers[name], "weight"), base) for name, base in self._base.items()}  # noqa: B009
+        return {name: (self._layers[name].get_parameter("weight"), base) for name, base in self._base.items()}
 
     def pairs(self) -> dict[str, LowRankLinear | LowRankEmbedding]:
         """The modules that have a pair, by the checkpoint's names."""

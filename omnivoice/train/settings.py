@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 
 from ..errors import InputError
-from ..intake.limits import check_number, check_whole, shown
+from ..intake.limits import check_number, shown
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
@@ -46,12 +46,12 @@ class Masking:
 
     def __post_init__(self) -> None:
         for name in ("drop_condition", "language", "instruct", "only_instruct", "pinyin", "by_codebook"):
-            object.__setattr__(self, name, float(check_number("share", getattr(self, name), shown_as=name)))
+            object.__setattr__(self, name, check_number("share", getattr(self, name), shown_as=name))
         for name in ("prompt", "mask"):
             pair = getattr(self, name)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
                 raise InputError(f"{name} must be two numbers, the least and the largest share, got {shown(pair)}")
-            low, high = (float(check_number("share", end, shown_as=name)) for end in pair)
+            low, high = (check_number("share", end, shown_as=name) for end in pair)
             if low > high or (name == "prompt" and high >= 1):
                 raise InputError(f"{name} must go upwards, and leave something to learn, got {shown(pair)}")
             object.__setattr__(self, name, (low, high))
@@ -102,9 +102,8 @@ class TrainSettings:
     masking: Masking = field(default_factory=Masking)
 
     def __post_init__(self) -> None:
-        for name, (limit, whole) in _NUMBERS.items():
-            checked = (check_whole if whole else check_number)(limit, getattr(self, name), shown_as=name)
-            object.__setattr__(self, name, checked if whole else float(checked))
+        for name, limit in _NUMBERS.items():
+            object.__setattr__(self, name, check_number(limit, getattr(self, name), shown_as=name))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(getattr(self, name))}")
@@ -177,13 +176,13 @@ _CHOICES = {
     "method": METHODS, "audio_modules": AUDIO_MODULES, "optimizer": OPTIMIZERS, "schedule": SCHEDULES,
     "training_dtype": DTYPES,
 }  # fmt: skip
-# Name -> (entry of the table of limits, whole numbers only).
+# Name -> entry of the table of limits.
 _NUMBERS = {
-    "rank": ("lora_rank", True), "alpha": ("lora_alpha", False), "dropout": ("dropout", False),
-    "steps": ("training_steps", True), "learning_rate": ("learning_rate", False), "warmup": ("share", False),
-    "weight_decay": ("share", False), "max_grad_norm": ("max_grad_norm", False),
-    "batch_tokens": ("batch_tokens", True), "batch_size": ("batch_size", True),
-    "accumulation": ("grad_accumulation_steps", True), "seed": ("seed", True),
-    "validation": ("validation", False), "validate_every": ("every", True), "save_every": ("every", True),
-    "sample_every": ("every", True), "patience": ("patience", True),
+    "rank": "lora_rank", "alpha": "lora_alpha", "dropout": "dropout",
+    "steps": "training_steps", "learning_rate": "learning_rate", "warmup": "share",
+    "weight_decay": "share", "max_grad_norm": "max_grad_norm",
+    "batch_tokens": "batch_tokens", "batch_size": "batch_size",
+    "accumulation": "grad_accumulation_steps", "seed": "seed",
+    "validation": "validation", "validate_every": "every", "save_every": "every",
+    "sample_every": "every", "patience": "patience",
 }  # fmt: skip

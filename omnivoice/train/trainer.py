@@ -44,6 +44,12 @@ class StepReport:
     skipped: bool
 
 
+def clock(seconds: int) -> str:
+    """h:mm:ss, or m:ss below an hour."""
+    minutes = f"{seconds // 3600}:{seconds // 60 % 60:02d}" if seconds >= 3600 else f"{seconds // 60}"
+    return f"{minutes}:{seconds % 60:02d}"
+
+
 class Trainer:
     """Trains `model` on `source`. world: the processes that share the work; all must be made alike."""
 

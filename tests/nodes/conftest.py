@@ -10,6 +10,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -243,6 +244,17 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
     for key in [k for k in sys.modules if k.startswith(name)]:
         del sys.modules[key]
+
+
+@pytest.fixture(scope="module")
+def loaded(
+    loaded_pack: SimpleNamespace, stand_in: Host, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory
+) -> object:
+    """The tiny model, loaded once for the tests of a file."""
+    stand_in.reset(tmp_path_factory.mktemp("models"))
+    loaded_pack.host.register_model_folder()
+    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
+    return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
 
 
 @pytest.fixture

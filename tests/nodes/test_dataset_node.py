@@ -32,14 +32,6 @@ def write(loaded_pack: SimpleNamespace) -> Callable[[Path, int], Path]:
     return make
 
 
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory) -> object:
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
-
-
 @pytest.fixture
 def top(host) -> Path:
     """The folder that holds input/, user/ and models/."""

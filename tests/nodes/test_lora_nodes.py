@@ -27,14 +27,6 @@ def loras(pack: SimpleNamespace, host, root: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory) -> object:
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
-
-
 @pytest.fixture
 def apply(nodes: dict[str, type], loaded: object, loras: Path):
     def run(name: object = NONE, strength: object = 1.0, lora: object = None, model: object = loaded):
