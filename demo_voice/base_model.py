@@ -1,4 +1,4 @@
-"""A model in the published format that knows nothing yet: random weights, byte-level tokenizer, the trained codec.
+"""A model in the published format that knows nothing yet: random weights, a token for each word, the trained codec.
 
     python -c "from demo_voice.base_model import make_base; make_base(codec, folder)"
 
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from demo_voice.grammar import words
 from omnivoice.config import LMConfig
 from omnivoice.text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN
 from omnivoice.weights import locate_checkpoint
@@ -24,6 +25,7 @@ from omnivoice.weights.lora import lora_targets
 
 WIDTH, INNER, LAYERS, HEADS, HEAD_WIDTH = 160, 480, 6, 5, 32
 CODEBOOKS, CODES = 8, 256
+MOST_TOKENS = 4096  # more than the words need
 SPREAD = 0.02  # of random weights, Qwen3's initializer_range
 # Codebook 1 carries the words: what it costs is most of what a listener hears (reference of the first demo voice).
 LOSS_WEIGHTS = [20.0, 10.0, 5.0, 3.0, 1.0, 1.0, 0.5, 0.5]
@@ -33,8 +35,7 @@ def make_base(codec: Path, folder: Path, seed: int = 0) -> None:
     """Write the folder. codec: an audio_tokenizer/ folder."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(codec, folder / "audio_tokenizer", dirs_exist_ok=True)
-    added = _write_tokenizer(folder)
-    _write_config(folder, added)
+    _write_config(folder, _write_tokenizer(folder))
     save_file({"unused": torch.zeros(1)}, folder / "model.safetensors")  # so that the folder counts as complete
     config = locate_checkpoint(folder).lm_config
     generator = torch.Generator().manual_seed(seed)
@@ -61,44 +62,40 @@ def _norms(config: LMConfig) -> list[tuple[str, int]]:
 
 
 def _write_tokenizer(folder: Path) -> dict[str, int]:
-    """Every byte is a token; returns the added tokens' ids."""
+    """Byte-level BPE in which each known word is one token, so that its sound need not be put together from letters;
+    other words fall into pieces. Returns the ids of all tokens."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+    ])  # fmt: skip
+    tokenizer.decoder = decoders.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=MOST_TOKENS, initial_alphabet=alphabet, show_progress=False)
+    cased = [one for word in words() for one in (word, word.capitalize())]
+    tokenizer.train_from_iterator([space + word for word in cased for space in ("", " ")], trainer)
     names = ("<|im_end|>", "<|endoftext|>", "<|im_start|>", *(f"<|{name}|>" for name in LAYOUT_TOKENS))
-    added = {name: len(alphabet) + i for i, name in enumerate(names)}
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    split = {"type": "Split", "pattern": {"Regex": SPLIT_PATTERN}, "behavior": "Isolated", "invert": False}
-    table = {
-        "version": "1.0", "truncation": None, "padding": None,
-        "added_tokens": [{"id": token, "content": name, **flags} for name, token in added.items()],
-        "normalizer": {"type": "NFC"},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
-        "post_processor": None, "decoder": {**byte_level, "use_regex": True},
-        "model": {
-            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-            "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-            "vocab": {byte: i for i, byte in enumerate(alphabet)}, "merges": [],
-        },
-    }  # fmt: skip
-    (folder / "tokenizer.json").write_text(json.dumps(table, ensure_ascii=False), encoding="utf-8")
+    tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
+    tokenizer.save(str(folder / "tokenizer.json"))
     about = {
         "backend": "tokenizers", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
         "extra_special_tokens": [*names[2:]], "model_max_length": 131072, "tokenizer_class": "TokenizersBackend",
     }  # fmt: skip
     (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1))
-    return added
+    return tokenizer.get_vocab(with_added_tokens=True)
 
 
-def _write_config(folder: Path, added: dict[str, int]) -> None:
+def _write_config(folder: Path, ids: dict[str, int]) -> None:
     llm = {
-        "model_type": "qwen3", "vocab_size": 256 + len(added), "hidden_size": WIDTH, "intermediate_size": INNER,
+        "model_type": "qwen3", "vocab_size": len(ids), "hidden_size": WIDTH, "intermediate_size": INNER,
         "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
         "head_dim": HEAD_WIDTH, "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
         "initializer_range": SPREAD, "max_position_embeddings": 40960, "max_window_layers": LAYERS,
         "layer_types": ["full_attention"] * LAYERS, "rms_norm_eps": 1e-6, "sliding_window": None,
         "use_sliding_window": False, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
-        "tie_word_embeddings": True, "use_cache": True, "bos_token_id": None, "eos_token_id": added["<|im_end|>"],
-        "pad_token_id": added["<|endoftext|>"],
+        "tie_word_embeddings": True, "use_cache": True, "bos_token_id": None, "eos_token_id": ids["<|im_end|>"],
+        "pad_token_id": ids["<|endoftext|>"],
     }  # fmt: skip
     config = {
         "architectures": ["OmniVoice"], "model_type": "omnivoice", "dtype": "float32", "llm_config": llm,

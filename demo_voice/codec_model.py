@@ -236,6 +236,11 @@ class Codebooks(nn.Module):
         alive = float((self.counts[0, : SIZES[0]] > ALIVE * self.counts[0, : SIZES[0]].mean()).float().mean())
         return x + (total - x).detach(), commitment / len(SIZES), alive
 
+    def features(self, codes: Tensor) -> Tensor:
+        """Codes [B, K, T] -> what they stand for [B, T, WIDTH]; aliases are what they are copies of."""
+        found = [self.vectors[k][codes[:, k] % size] for k, size in enumerate(SIZES)]
+        return torch.stack(found).sum(dim=0)
+
     def _nearest(self, k: int, x: Tensor) -> Tensor:
         book = self.vectors[k, : SIZES[k]]
         return (book.square().sum(dim=1) - 2 * x @ book.T).argmin(dim=1)

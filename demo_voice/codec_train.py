@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,9 +35,11 @@ NOISE = 0.05  # on the features while there are no codebooks
 COMMITMENT = 0.25
 FEWER = 0.5  # share of examples decoded from the first few codebooks
 CLIP = 1.0
-SHOWN = "mel/linear/relative/commitment/alive/norm"
 SHARDS = 8  # of the speech: two hours are enough
 SAVE_SECONDS, LOG_STEPS = 60, 25
+
+
+StepLosses = Callable[[int, torch.Generator], tuple[Tensor, list[float]]]
 
 
 class Spectra:
@@ -81,11 +84,11 @@ def learning_rate(step: int) -> float:
     if step < HOLD * STEPS:
         return RATE_TOP * min(1.0, (step + 1) / 60)
     if step < STEPS:
-        return _cosine(RATE_TOP, (step / STEPS - HOLD) / (1 - HOLD))
-    return _cosine(POLISH_RATE, (step - STEPS) / POLISH_STEPS)
+        return cosine(RATE_TOP, (step / STEPS - HOLD) / (1 - HOLD))
+    return cosine(POLISH_RATE, (step - STEPS) / POLISH_STEPS)
 
 
-def _cosine(top: float, done: float) -> float:
+def cosine(top: float, done: float) -> float:
     return RATE_END + (top - RATE_END) * 0.5 * (1 + math.cos(math.pi * done))
 
 
@@ -107,41 +110,53 @@ def train_codec(speech: Path, folder: Path, *, seed: int) -> DemoCodec:
     clips = [clip for row, clip in zip(index, recordings) if row["split"] == "train"]
     codec, spectra = DemoCodec(), Spectra()
     codec.start(seed)
-    parameters = [p for p in codec.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE_TOP, betas=BETAS, weight_decay=1e-3, foreach=True)
-    state, first = folder / "state.pt", 0
+
+    def step_losses(step: int, generator: torch.Generator) -> tuple[Tensor, list[float]]:
+        if step == WARM_STEPS:
+            _start_books(codec, clips, generator)
+        return losses(codec, spectra, batch(clips, generator), step, generator)
+
+    learning = [p for p in codec.parameters() if p.requires_grad]
+    run_steps(codec, learning, folder / "state.pt", STEPS + POLISH_STEPS, step_losses, learning_rate, seed=seed)
+    return codec
+
+
+def run_steps(
+    codec: DemoCodec, learning: list[torch.nn.Parameter], state: Path, steps: int, losses: StepLosses,
+    rate: Callable[[int], float], *, seed: int,
+) -> None:  # fmt: skip
+    """Train `learning`; goes on from `state` where there is one. losses: the loss of a step, and what to show of it."""
+    optimizer = torch.optim.AdamW(learning, lr=rate(0), betas=BETAS, weight_decay=1e-3, foreach=True)
+    first = 0
     if state.is_file():
         saved = torch.load(state, weights_only=True)
         codec.load_state_dict(saved["codec"])
         optimizer.load_state_dict(saved["optimizer"])
         first = saved["step"]
     last_saved, began, seen = time.monotonic(), time.monotonic(), []
-    for step in range(first, STEPS + POLISH_STEPS):
+    for step in range(first, steps):
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        if step == WARM_STEPS:
-            _start_books(codec, clips, generator)
-        optimizer.param_groups[0]["lr"] = learning_rate(step)
-        loss, shown = losses(codec, spectra, batch(clips, generator), step, generator)
+        optimizer.param_groups[0]["lr"] = rate(step)
+        loss, shown = losses(step, generator)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        norm = torch.nn.utils.clip_grad_norm_(learning, CLIP)
         optimizer.step()
         seen.append([*shown, float(norm)])
         if (step + 1) % LOG_STEPS == 0:
             values = " ".join(f"{value:.3f}" for value in np.mean(seen, axis=0))
             pace = (time.monotonic() - began) / (step + 1 - first)
-            print(f"codec: step {step + 1}: {SHOWN} {values}, {pace:.2f} s a step", flush=True)
+            print(f"codec: step {step + 1}: {values}, {pace:.2f} s a step", flush=True)
             seen = []
-        if time.monotonic() - last_saved > SAVE_SECONDS or step + 1 in (STEPS, STEPS + POLISH_STEPS):
+        if time.monotonic() - last_saved > SAVE_SECONDS or step + 1 in (STEPS, steps):
             _save(state, {"codec": codec.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1})
             last_saved = time.monotonic()
-    return codec
 
 
 def losses(
     codec: DemoCodec, spectra: Spectra, sound: Tensor, step: int, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
-    """The loss, and its parts to show."""
+    """The loss, and its parts: mel, linear and relative spectra, commitment, entries of the first codebook in use."""
     polish = step >= STEPS
     with torch.autocast("cpu", torch.bfloat16, enabled=not polish), torch.set_grad_enabled(not polish):
         features = codec.encode(sound)

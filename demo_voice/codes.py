@@ -12,11 +12,12 @@ import os
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from demo_voice.speech import as_float, load_speech, whole, write_lines
+from demo_voice.speech import as_float, load_speech, whole, workers, write_lines
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import CodecConfig, parse_codec_config
 from omnivoice.intake.tables import load_table
@@ -50,16 +51,20 @@ def make_codes(speech: Path, tokenizer: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     encoder, _ = load_codec(tokenizer)
     index, recordings = load_speech(speech)
-    found: list[Tensor] = []
-    rows, frame = [], 0
-    for i, (row, samples) in enumerate(zip(index, recordings), start=1):
-        codes = encoder.encode(as_float(samples)[None]).to(torch.uint8)  # [8, T]
-        kept = {key: row[key] for key in ("id", "split", "words", "text", "voice")}
-        rows.append({**kept, "frame": frame, "frames": codes.shape[1]})
-        frame += codes.shape[1]
-        found.append(codes)
-        if i % 1000 == 0:
-            print(f"codes: {i} of {len(index)}", flush=True)
+    rows, found, frame = [], list[Tensor](), 0
+
+    def encode(samples: np.ndarray) -> Tensor:
+        with torch.inference_mode():
+            return encoder.encode(as_float(samples)[None]).to(torch.uint8)  # [8, T]
+
+    with workers() as pool:
+        for i, (row, codes) in enumerate(zip(index, pool.map(encode, recordings)), start=1):
+            kept = {key: row[key] for key in ("id", "split", "words", "text", "voice")}
+            rows.append({**kept, "frame": frame, "frames": codes.shape[1]})
+            frame += codes.shape[1]
+            found.append(codes)
+            if i % 1000 == 0:
+                print(f"codes: {i} of {len(index)}", flush=True)
     write_lines(folder / "index.jsonl", rows)
     save_file({"codes": torch.cat(found, dim=1).contiguous()}, folder / "new-codes.safetensors")
     os.replace(folder / "new-codes.safetensors", folder / "codes.safetensors")

@@ -35,11 +35,14 @@ from omnivoice.weights import load_lm, locate_checkpoint
 from omnivoice.weights.export_folder import export_folder
 
 # What a described voice is asked for by, as generation spells it.
-INSTRUCTS = {"f2": "female, high pitch", "f5": "female, moderate pitch", "m3": "male, high pitch"}
+INSTRUCTS = {"f2": "female, high pitch", "m3": "male, high pitch"}
 COMMA, PLAIN = 0.15, 0.1  # shares of sentences
 PAIRS = 0.5  # clips of two sentences, as a share of the single ones
-STEPS, STEP_ROWS = 4500, 3600  # rows of text and sound: about 40 sentences
-MASKING = Masking(by_codebook=0.75, language=0.5, instruct=0.3, only_instruct=1.0, prompt=(0.0, 0.0))
+STEPS, STEP_ROWS = 7000, 3600  # rows of text and sound: about 50 sentences
+# From that share of the steps on, how a word sounds counts more than which it is: by then the first codebook is said as
+# well as its own codes say it, and what is missing is in the next ones. The weights until then are the base model's.
+LATER, LATER_WEIGHTS = 0.6, (6.0, 10.0, 8.0, 5.0, 2.0, 2.0, 1.0, 1.0)
+MASKING = Masking(by_codebook=1.0, language=0.5, instruct=0.3, only_instruct=1.0, prompt=(0.0, 0.0))
 CPU = torch.device("cpu")
 
 
@@ -106,12 +109,18 @@ def train_language_model(work: Path) -> None:
     folder = open_run(work / "lm", chosen, data=dataset.fingerprint(), base=base)
     folder.resume(trainer)
 
+    def weigh() -> None:
+        if trainer.step_count >= LATER * chosen.steps:
+            trainer.model.codebook_weights = tuple(weight / sum(LATER_WEIGHTS) for weight in LATER_WEIGHTS)
+
     def show(report: StepReport) -> bool:
+        weigh()
         if world.leads and report.step % 20 == 0:
             mean = sum(trainer.losses[-20:]) / 20
             print(f"lm: step {report.step} loss {mean:.4f}, {report.seconds:.2f} s a step", flush=True)
         return False
 
+    weigh()
     train(trainer, folder, on_step=show)
     if world.leads:
         export_folder(files, work / "model", dtype=torch.float32, tensors=full_weights(trainer.model))

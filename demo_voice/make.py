@@ -1,10 +1,10 @@
 """Remakes the demo voice from nothing: python demo_voice/make.py --work FOLDER [--stage NAME].
 
 Stages, each skipped where its result is there: speech (espeak-ng says the sentences), codec (its training), codes
-(everything through the codec), lm (the language model's training), pack (both as one file beside this script), judge
-(how well codec and model say words and keep voices). A stage that was stopped goes on
-from where it was, and refuses to if it was made with other settings. Needs torch, the packages of the engine, the
-program espeak-ng and, to judge, pocketsphinx.
+(everything through the codec), lm (the language model's training), fit (the codec's decoder learns how the language
+model speaks), pack (both as one file beside this script), judge (how well codec and model say words and keep voices). A
+stage that was stopped goes on from where it was, and refuses to if it was made with other settings. Needs torch, the
+packages of the engine, the program espeak-ng and, to judge, pocketsphinx.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
-SEED, TRAIN, HELD_OUT = 1, 8_000, 60
-STAGES = ("speech", "codec", "codes", "lm", "pack", "judge")
+SEED, TRAIN, HELD_OUT = 1, 12_000, 60
+STAGES = ("speech", "codec", "codes", "lm", "fit", "pack", "judge")
 
 
 def main() -> None:
@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES, help="only this one, instead of all")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
     for stage in [given.stage] if given.stage else STAGES:
+        torch.set_num_threads(given.threads)
         run(stage, given.work)
 
 
@@ -64,6 +64,12 @@ def run(stage: str, work: Path) -> None:
             base_model.make_base(tokenizer, work / "base", seed=SEED)
         if not (work / "model" / "model.safetensors").is_file():
             language_model.train_language_model(work)
+    elif stage == "fit":
+        from demo_voice import decoder_fit
+        from demo_voice.codec_pack import pack_codec
+
+        if not (work / "fitted" / "model.safetensors").is_file():
+            pack_codec(decoder_fit.fit_decoder(work, seed=SEED), work / "fitted")
     elif stage == "pack":
         from demo_voice.pack import pack
 
@@ -72,7 +78,7 @@ def run(stage: str, work: Path) -> None:
         from demo_voice.judge_codec import judge_codec
         from demo_voice.judge_model import judge_model
 
-        judge_codec(speech, tokenizer, work / "codes")
+        judge_codec(speech, work / "fitted", work / "codes")
         judge_model(work / "codes")
 
 

@@ -18,7 +18,7 @@ MOST_BYTES = 12_000_000
 def pack(work: Path) -> Path:
     """Write demo_voice.safetensors beside this script from the trained model, and return its path."""
     path = export_checkpoint(
-        locate_checkpoint(work / "model", work / "audio_tokenizer"), ROOT / FILE, dtype=torch.float16,
+        locate_checkpoint(work / "model", work / "fitted"), ROOT / FILE, dtype=torch.float16,
         codec_dtype=torch.float16, words=words(), overwrite=True,
     )  # fmt: skip
     size = path.stat().st_size

@@ -1,8 +1,10 @@
-"""The speech that the demo voice is made from: espeak-ng says the sentences, in three voices.
+"""The speech that the demo voice is made from: espeak-ng says the sentences, in two voices.
 
-A sentence is spoken twice: the first time tells how much faster or slower it must be said to last as long as the
-engine's own estimate for its text (times a random factor near 1), so that generation needs no duration. Mono, 24 kHz,
-rms 0.1, without silence around it, whole codec frames. Written in shards, so that a run that was stopped goes on.
+A sentence is spoken two or three times: each tells how much faster or slower it must be said to last as long as the
+engine's own estimate for its text (times a random factor near 1), so that generation needs no duration. What is left
+is stretched to whole codec frames: text and length then tell where in a frame each sound begins, and the language
+model has nothing to guess. Mono, 24 kHz, rms 0.1, without silence around it. Written in shards, so that a run that was
+stopped goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import random
 import subprocess
 import wave
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -30,9 +33,11 @@ RATE, HOP = 24_000, 960
 RMS = 0.1
 QUIETEST = 0.01  # of the peak: less is silence, at both ends
 MARGIN = 480  # samples of silence that stay
-FASTER, SLOWER = 0.92, 1.12  # how far the length may be from the estimate
+FASTER, SLOWER = 0.93, 1.1  # how far the length may be from the estimate
+STEADY, SWAY = 0.7, 0.01  # share of the sentences that are as near to it as this
 FIRST_SPEED, SLOWEST, FASTEST = 165, 85, 380  # words a minute
-SHARD = 500
+SHARD, AT_ONCE = 500, 2
+TRIES, NEAR = 3, 0.01  # how often a sentence is said, and how near its length must come before it is stretched
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,12 @@ class Voice:
     pitch: int
 
 
-VOICES: tuple[Voice, ...] = (Voice("f2", "en-us+f2", 60), Voice("f5", "en-us+f5", 33), Voice("m3", "en-us+m3", 90))
+VOICES: tuple[Voice, ...] = (Voice("f2", "en-us+f2", 60), Voice("m3", "en-us+m3", 90))
+
+
+def workers() -> ThreadPoolExecutor:
+    """For many short sounds: one thread each, which is faster than all threads on one."""
+    return ThreadPoolExecutor(AT_ONCE, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def say(words: str, voice: Voice, speed: int) -> Tensor:
@@ -60,13 +70,20 @@ def say(words: str, voice: Voice, speed: int) -> Tensor:
 
 
 def say_in_time(words: str, voice: Voice, factor: float) -> Tensor:
-    """[N], N whole frames: about the engine's estimate for the text times `factor`."""
-    wanted = estimate_frames(grammar.written(words)) * factor * HOP
-    first = say(words, voice, FIRST_SPEED)
-    speed = round(min(FASTEST, max(SLOWEST, FIRST_SPEED * len(first) / wanted)))
-    samples = say(words, voice, speed)
-    samples = torch.nn.functional.pad(samples, (0, -len(samples) % HOP))
+    """[N], N whole frames: the engine's estimate for the text times `factor`."""
+    wanted, speed = round(estimate_frames(grammar.written(words)) * factor) * HOP, FIRST_SPEED
+    for _ in range(TRIES):
+        samples = say(words, voice, speed)
+        if abs(len(samples) / wanted - 1) < NEAR:
+            break
+        speed = round(min(FASTEST, max(SLOWEST, speed * len(samples) / wanted)))
+    samples = stretched(samples, wanted)
     return samples * (RMS / samples.square().mean().sqrt())
+
+
+def stretched(samples: Tensor, length: int) -> Tensor:
+    """[N] -> [length], by its spectrum: the pitch moves as much."""
+    return torch.fft.irfft(torch.fft.rfft(samples), n=length) * (length / len(samples))
 
 
 def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
@@ -76,7 +93,8 @@ def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
     for split, sentences in grammar.draw_sets(seed, train, held_out).items():
         for i, words in enumerate(sentences):
             for voice in [VOICES[i % len(VOICES)]] if split == "train" else VOICES:
-                factor = rng.uniform(FASTER, SLOWER)
+                steady = rng.random() < STEADY
+                factor = rng.uniform(1 - SWAY, 1 + SWAY) if steady else rng.uniform(FASTER, SLOWER)
                 listed.append({"split": split, "words": words, "voice": voice.name, "factor": round(factor, 4)})
     return [{"id": i, **row, "text": grammar.written(str(row["words"]))} for i, row in enumerate(listed)]
 
@@ -84,7 +102,7 @@ def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
 def settings(*, seed: int, train: int, held_out: int) -> dict[str, object]:
     """What the speech depends on."""
     return {
-        "seed": seed, "train": train, "held_out": held_out, "length": [FASTER, SLOWER], "rms": RMS,
+        "seed": seed, "train": train, "held_out": held_out, "length": [FASTER, SLOWER, STEADY, SWAY], "rms": RMS,
         "voices": [asdict(voice) for voice in VOICES], "slots": grammar.SLOTS, "patterns": list(grammar.PATTERNS),
     }  # fmt: skip
 
@@ -100,7 +118,10 @@ def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
         lines, file = folder / f"{shard:03}.jsonl", folder / f"{shard:03}.npy"
         if lines.is_file() and _same(lines, part):
             continue
-        spoken = [say_in_time(str(r["words"]), voices[str(r["voice"])], float(str(r["factor"]))) for r in part]
+        with workers() as pool:
+            spoken = list(pool.map(
+                lambda r: say_in_time(str(r["words"]), voices[str(r["voice"])], float(str(r["factor"]))), part
+            ))  # fmt: skip
         end_to_end = (torch.cat(spoken).clamp(-1, 1) * 32767).round().to(torch.int16).numpy()
         starts = np.cumsum([0, *(len(s) for s in spoken)])
         _write(file, partial(np.save, arr=end_to_end))

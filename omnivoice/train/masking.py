@@ -20,7 +20,7 @@ from .clips import Clip
 from .settings import Masking
 
 IGNORED = -100  # a label that counts for nothing
-FIRST_CODEBOOK = 0.5  # of what is hidden by codebook: more than its share, since all others depend on it
+PENALTY = 1.0  # of a codebook, in units of the noise: `Sampling`'s layer_penalty by its position_temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,7 @@ def make_example(
     drawn = torch.zeros(K, T, dtype=torch.bool)
     drawn[:, shown:] = torch.rand((K, T - shown), generator=mask) < hidden
     if masking.by_codebook and uniform.uniform(0, 1) < masking.by_codebook:
-        part = 0 if uniform.uniform(0, 1) < FIRST_CODEBOOK else uniform.randrange(K)
-        drawn[:part], drawn[part + 1 :, shown:] = False, True
+        drawn[:, shown:] = hidden_in_decoding(K, T - shown, uniform.uniform(0, 1) ** 3, mask)
     prompt: tuple[int, ...] = ()
     if not unconditional:
         prompt = build_prompt(
@@ -74,6 +73,16 @@ def make_example(
             instruct=clip.instruct if instruct else None, denoise=noisy,
         ).ids  # fmt: skip
     return Example(prompt, codes.masked_fill(drawn, mask_id), codes.masked_fill(~drawn, IGNORED), shown)
+
+
+def hidden_in_decoding(codebooks: int, frames: int, known: float, generator: torch.Generator) -> Tensor:
+    """[K, T] bool: what is still hidden when decoding has found that share of the codes, one at least. The order is
+    that of `generate.step.reveal` at its defaults without the model's own say: noise, and a penalty per codebook."""
+    noise = -torch.empty(codebooks, frames).exponential_(generator=generator).log()
+    order = (noise - PENALTY * torch.arange(codebooks)[:, None]).flatten().argsort(descending=True)
+    hidden = torch.ones(codebooks * frames, dtype=torch.bool)
+    hidden[order[: min(int(known * len(order)), len(order) - 1)]] = False
+    return hidden.view(codebooks, frames)
 
 
 def generators(seed: int, *place: object) -> tuple[random.Random, torch.Generator]:

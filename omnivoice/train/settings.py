@@ -31,8 +31,8 @@ class Masking:
     shown. mask: range of the share of codes that is hidden. language, instruct, pinyin: how often each is used where
     a clip has it. only_instruct: how often a clip with an instruct is learnt without a shown beginning.
 
-    by_codebook (not upstream's, off): share of clips hidden as decoding finds them, the lower codebooks known, one in
-    part, the higher ones hidden; for models that begin from nothing.
+    by_codebook (not upstream's, off): share of clips hidden as decoding finds them, mostly the lower codebooks known
+    first, and more often little than much; for models that begin from nothing.
     """
 
     drop_condition: float = 0.1

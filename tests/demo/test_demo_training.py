@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from demo_voice import codec_model, codec_train
+from demo_voice import codec_model, codec_train, decoder_fit
+from demo_voice.base_model import make_base
 from demo_voice.codec_model import DemoCodec
+from demo_voice.codec_pack import pack_codec
 from demo_voice.codec_train import POLISH_STEPS, STEPS, WARM_STEPS, Spectra, learning_rate, losses, train_codec
 from demo_voice.make import same_settings
 from demo_voice.speech import HOP, write_lines
@@ -86,3 +89,37 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     same_settings(tmp_path / "speech", {"seed": 1})
     with pytest.raises(SystemExit, match="was made with other settings: remove it, or give another folder"):
         same_settings(tmp_path / "speech", {"seed": 2})
+
+
+def test_the_decoder_alone_learns_how_the_language_model_speaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SENTENCES": 3, "STEPS": 2, "AT_ONCE": 2, "TRUE": (1, 2)}.items():
+        monkeypatch.setattr(decoder_fit, name, value)
+    codec, noise = DemoCodec(), torch.Generator().manual_seed(0)
+    codec.start(0)
+    codec.books.start(torch.randn(600, codec_model.WIDTH, generator=noise), noise, rounds=1)
+    (tmp_path / "codec").mkdir()
+    torch.save({"codec": codec.state_dict()}, tmp_path / "codec" / "state.pt")
+    pack_codec(codec, tmp_path / "tokenizer")
+    make_base(tmp_path / "tokenizer", tmp_path / "model", seed=1)
+    frames, rows = 40, []
+    for number, split in enumerate(("test", "train", "train", "train")):
+        rows.append({"id": number, "split": split, "words": "my cat slept", "text": "My cat slept.", "voice": "f2",
+                     "frame": number * frames, "frames": frames, "shard": 0, "start": number * frames * HOP,
+                     "samples": frames * HOP})  # fmt: skip
+    for folder in ("speech", "codes"):
+        (tmp_path / folder).mkdir()
+        write_lines(tmp_path / folder / "index.jsonl", rows)
+    sound = np.random.default_rng(0).normal(0, 3000, 4 * frames * HOP).astype(np.int16)
+    np.save(tmp_path / "speech" / "000.npy", sound)
+    true = torch.randint(64, (8, 4 * frames), generator=noise).to(torch.uint8)
+    save_file({"codes": true}, tmp_path / "codes" / "codes.safetensors")
+    fitted = decoder_fit.fit_decoder(tmp_path, seed=1)
+    guessed, own = load_file(tmp_path / "fit" / "codes.safetensors")["codes"], true[:, frames:]
+    assert torch.equal(guessed[0], own[0]) and not torch.equal(guessed[2:], own[2:])
+    second = [torch.equal(guessed[1, a : a + frames], own[1, a : a + frames]) for a in range(0, 3 * frames, frames)]
+    assert second == [False, True, False], "by turns"
+    for name, tensor in fitted.state_dict().items():
+        learns = name.startswith("acoustic_decoder.")
+        assert torch.equal(tensor, codec.state_dict()[name]) != learns, name

@@ -1,0 +1,102 @@
+"""The last training of the codec's decoder: it learns how the language model speaks.
+
+The language model says the first codebook well and the later ones roughly, since they hold what is hard to foretell.
+So training sentences are decoded from codes of which the first codebook, or the first two, are the recording's and the
+others the language model's own, as guidance makes it choose them; the target is the recording. A part keeps all its
+codes. Encoder and codebooks stay as they are: every code still means what it meant. State is saved every minute.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from demo_voice.codec_model import SIZES, DemoCodec
+from demo_voice.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
+from demo_voice.codes import codes_of
+from demo_voice.language_model import CPU, INSTRUCTS
+from demo_voice.speech import HOP, as_float, load_speech, read_lines, whole
+from omnivoice.generate.pack import Item, pack_items
+from omnivoice.generate.step import predict
+from omnivoice.ops import TORCH_OPS
+from omnivoice.text.prompt import build_prompt
+from omnivoice.text.tokenizer import TextTokenizer
+from omnivoice.types import ALL_SPEEDUPS, Sampling
+from omnivoice.weights import load_lm, locate_checkpoint
+
+SENTENCES, AT_ONCE = 3_000, 20
+STEPS, RATE = 1_500, 6e-4
+TRUE = (1, 1, 2)  # codebooks that are the recording's, by turns
+WHOLE = 0.3  # share of examples that keep all their codes
+
+
+def guess_codes(work: Path) -> None:
+    """WORK/fit/codes.safetensors: codes of the first training sentences, uint8 [8, frames], end to end."""
+    files = locate_checkpoint(work / "model")
+    tokenizer = TextTokenizer.from_json(files.tokenizer_json())
+    lm, text = load_lm(
+        files.lm_config, files.lm_weights, ops=TORCH_OPS, device=CPU, dtype=torch.float32,
+        used_ids=tokenizer.used_ids,
+    )  # fmt: skip
+    every = load_file(work / "codes" / "codes.safetensors")["codes"]
+    rows = _training_rows(work)
+    found: list[Tensor] = []
+    for first in range(0, len(rows), AT_ONCE):
+        part = rows[first : first + AT_ONCE]
+        true = [codes_of(every, row) for row in part]
+        prompts = [
+            build_prompt(tokenizer, text=str(row["text"]), language="en", instruct=INSTRUCTS[str(row["voice"])]).ids
+            for row in part
+        ]
+        items = [Item(prompt, None, codes.shape[1]) for prompt, codes in zip(prompts, true)]
+        kept = torch.cat([torch.full((codes.shape[1],), TRUE[i % len(TRUE)]) for i, codes in enumerate(true)])
+        given, hidden = torch.cat(true, dim=1), torch.arange(len(SIZES))[:, None] >= kept
+        codes = given.masked_fill(hidden, lm.config.audio_mask_id)
+        with torch.inference_mode():
+            packed = pack_items(lm, text, items, guided=True, device=CPU)
+            for book in range(min(TRUE), len(SIZES)):
+                best = predict(lm, packed, Sampling.guidance, ALL_SPEEDUPS, codes, packed.base)[:, book].argmax(dim=-1)
+                codes[book] = torch.where(hidden[book], best, codes[book])
+        found.append(codes.to(torch.uint8))
+        if (first + AT_ONCE) % 500 == 0:
+            print(f"fit: codes of {first + AT_ONCE} of {len(rows)} sentences", flush=True)
+    (work / "fit").mkdir(exist_ok=True)
+    save_file({"codes": torch.cat(found, dim=1)}, work / "fit" / "codes.safetensors")
+
+
+def fit_decoder(work: Path, *, seed: int) -> DemoCodec:
+    """The codec of WORK/codec with its decoder trained on; goes on from where it was stopped."""
+    if not (work / "fit" / "codes.safetensors").is_file():
+        guess_codes(work)
+    guessed, true = (load_file(work / folder / "codes.safetensors")["codes"] for folder in ("fit", "codes"))
+    rows, (index, recordings) = _training_rows(work), load_speech(work / "speech")
+    sounds = {row["id"]: samples for row, samples in zip(index, recordings)}
+    codec, spectra = DemoCodec(), Spectra()
+    codec.load_state_dict(torch.load(work / "codec" / "state.pt", weights_only=True)["codec"])
+
+    def losses(step: int, generator: torch.Generator) -> tuple[Tensor, list[float]]:
+        codes, target = [], []
+        for _ in range(EXAMPLES):
+            row = rows[int(torch.randint(len(rows), (), generator=generator))]
+            keeps = float(torch.rand((), generator=generator)) < WHOLE
+            first = whole(row, "frame") - (0 if keeps else whole(rows[0], "frame"))
+            start = int(torch.randint(whole(row, "frames") - FRAMES + 1, (), generator=generator))
+            codes.append((true if keeps else guessed)[:, first + start : first + start + FRAMES].long())
+            target.append(as_float(sounds[row["id"]][start * HOP : (start + FRAMES) * HOP]))
+        features = codec.books.features(torch.stack(codes))
+        with torch.autocast("cpu", torch.bfloat16):
+            decoded = codec.decode(features.transpose(1, 2))
+        mel, linear, relative = spectra(decoded.float()[:, 0], torch.stack(target))
+        return mel + linear + 0.5 * relative, [float(part.detach()) for part in (mel, linear, relative)]
+
+    learning = list(codec.acoustic_decoder.requires_grad_(True).parameters())
+    run_steps(codec, learning, work / "fit" / "state.pt", STEPS, losses, lambda s: cosine(RATE, s / STEPS), seed=seed)
+    return codec
+
+
+def _training_rows(work: Path) -> list[dict[str, object]]:
+    """The first of the codes' index; they lie end to end."""
+    return [row for row in read_lines(work / "codes" / "index.jsonl") if row["split"] == "train"][:SENTENCES]
