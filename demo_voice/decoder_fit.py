@@ -1,9 +1,9 @@
 """The last training of the codec's decoder: it learns how the language model speaks.
 
 The language model says the first codebook well and the later ones roughly, since they hold what is hard to foretell.
-So training sentences are decoded from codes of which the first codebook, or the first two, are the recording's and the
-others the language model's own, as guidance makes it choose them; the target is the recording. A part keeps all its
-codes. Encoder and codebooks stay as they are: every code still means what it meant. State is saved every minute.
+So training sentences are generated as ever, but for the first codebook, or the first two, whose every choice is
+replaced by the recording's; the target is the recording. A part keeps all its codes. Encoder and codebooks stay as they
+are: every code still means what it meant. State is saved every minute.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from demo_voice.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
 from demo_voice.codes import codes_of
 from demo_voice.language_model import CPU, INSTRUCTS
 from demo_voice.speech import HOP, as_float, load_speech, read_lines, whole
+from omnivoice.generate.noise import BatchNoise, draw_noise
 from omnivoice.generate.pack import Item, pack_items
-from omnivoice.generate.step import predict
+from omnivoice.generate.schedule import reveal_counts
+from omnivoice.generate.step import Cells, predict, reveal
+from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import TORCH_OPS
 from omnivoice.text.prompt import build_prompt
 from omnivoice.text.tokenizer import TextTokenizer
 from omnivoice.types import ALL_SPEEDUPS, Sampling
 from omnivoice.weights import load_lm, locate_checkpoint
 
-SENTENCES, AT_ONCE = 3_000, 20
-STEPS, RATE = 1_500, 6e-4
+SENTENCES, AT_ONCE, DECODING = 1_500, 20, Sampling(steps=16)
+STEPS, RATE = 1_200, 6e-4
 TRUE = (1, 1, 2)  # codebooks that are the recording's, by turns
 WHOLE = 0.3  # share of examples that keep all their codes
 
@@ -53,18 +56,34 @@ def guess_codes(work: Path) -> None:
         ]
         items = [Item(prompt, None, codes.shape[1]) for prompt, codes in zip(prompts, true)]
         kept = torch.cat([torch.full((codes.shape[1],), TRUE[i % len(TRUE)]) for i, codes in enumerate(true)])
-        given, hidden = torch.cat(true, dim=1), torch.arange(len(SIZES))[:, None] >= kept
-        codes = given.masked_fill(hidden, lm.config.audio_mask_id)
-        with torch.inference_mode():
-            packed = pack_items(lm, text, items, guided=True, device=CPU)
-            for book in range(min(TRUE), len(SIZES)):
-                best = predict(lm, packed, Sampling.guidance, ALL_SPEEDUPS, codes, packed.base)[:, book].argmax(dim=-1)
-                codes[book] = torch.where(hidden[book], best, codes[book])
-        found.append(codes.to(torch.uint8))
+        found.append(_generated(lm, text, items, torch.cat(true, dim=1), kept, seed=first).to(torch.uint8))
         if (first + AT_ONCE) % 500 == 0:
             print(f"fit: codes of {first + AT_ONCE} of {len(rows)} sentences", flush=True)
     (work / "fit").mkdir(exist_ok=True)
     save_file({"codes": torch.cat(found, dim=1)}, work / "fit" / "codes.safetensors")
+
+
+@torch.inference_mode()
+def _generated(
+    lm: OmniVoiceLM, text: TextEmbedding, items: list[Item], true: Tensor, kept: Tensor, *, seed: int
+) -> Tensor:  # fmt: skip
+    """Codes [K, sum of T] as `generate.sample` finds them, but those below kept [sum of T] are always the true ones."""
+    mask, frames, steps = lm.config.audio_mask_id, [item.frames for item in items], DECODING.steps
+    shapes = [(len(SIZES), T, lm.config.audio_vocab_size) for T in frames]
+    counts = [reveal_counts(len(SIZES) * T, steps, DECODING.t_shift) for T in frames]
+    generators = [torch.Generator().manual_seed(seed + i) for i in range(len(items))]
+    noise = BatchNoise.of(draw_noise(generators, shapes, counts, DECODING), CPU)
+    cells, packed = Cells.of(len(SIZES), frames, CPU), pack_items(lm, text, items, guided=True, device=CPU)
+    codes, fixed = torch.full_like(true, mask), (torch.arange(len(SIZES))[:, None] < kept).T[..., None]
+    for step in range(steps):
+        log_probs = predict(lm, packed, DECODING.guidance, ALL_SPEEDUPS, codes, packed.base)  # [sum of T, K, V]
+        surest = log_probs.amax(dim=-1, keepdim=True)
+        forced = torch.full_like(log_probs, -1e3).scatter_(2, true.T[..., None], surest)
+        codes, _ = reveal(
+            codes, torch.where(fixed, forced, log_probs), cells, step=step, counts=[own[step] for own in counts],
+            noise=noise, sampling=DECODING, mask_id=mask,
+        )  # fmt: skip
+    return codes
 
 
 def fit_decoder(work: Path, *, seed: int) -> DemoCodec:

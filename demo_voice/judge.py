@@ -20,6 +20,9 @@ from omnivoice.audio.resample import resample
 RATE, HEARS_AT = 24_000, 16_000
 SILENCE = 3_200  # samples around a sentence
 BANDS, WINDOW = 40, 1024
+# Wider than pocketsphinx's own 7e-29, by which it loses whole sentences of espeak-ng's originals that begin with a
+# short word ("good", "hello"): 0.949 of the words of 120 sentences set aside, 0.979 with this.
+WORD_BEAM = 1e-40
 
 
 class Listener:
@@ -32,7 +35,9 @@ class Listener:
             path = os.path.join(folder, "demo.gram")
             with open(path, "w", encoding="ascii") as file:
                 file.write(jsgf())
-            self._decoder = pocketsphinx.Decoder(samprate=HEARS_AT, lm=None, jsgf=path, loglevel="FATAL")
+            self._decoder = pocketsphinx.Decoder(
+                samprate=HEARS_AT, lm=None, jsgf=path, wbeam=WORD_BEAM, loglevel="FATAL"
+            )
 
     def hear(self, samples: Tensor) -> str:
         """[N] float32 at 24 kHz -> lower-case words, "" if it hears none."""

@@ -20,7 +20,7 @@ from demo_voice.pack import ROOT
 from demo_voice.speech import VOICES, Voice, read_lines, say_in_time
 
 ASSETS = ROOT / "tests" / "assets" / "demo"
-NEW_VOICE = Voice("f1", "en-us+f1", 60)
+NEW_VOICE = Voice("f4", "en-us+f4", 40)
 EXAMPLES, REFERENCES, NEW = 10, 2, 20
 
 

@@ -114,7 +114,10 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
-    return host_folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
+    models = model_folders()
+    if [*models] == [demo.NAME] and name != demo.NAME:
+        raise InputError(f"{NO_MODEL} but the demo voice: {HOW_TO_GET}")
+    return host_folders.chosen(models, name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
 def model_fingerprint(name: object) -> str:

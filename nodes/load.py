@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from . import host
+from . import host, host_voices
 from .sockets import CATEGORY, Model
 
 
@@ -46,6 +46,10 @@ class LoadOmniVoice(io.ComfyNode):
             ],
             outputs=[Model.Output(display_name="model", tooltip="The model, for Reference Audio and Synthesize.")],
         )
+
+    @classmethod
+    def validate_inputs(cls, model_name: str | None = None) -> bool | str:
+        return host_voices.refusal(host.model_folder, model_name)
 
     @classmethod
     def fingerprint_inputs(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> str:

@@ -56,11 +56,31 @@ def design(title: str = "", **widgets: str) -> tuple:
 
 
 LOAD = ("LoadOmniVoice", [330, 130], {"model_name": "OmniVoice"})
+DEMO_LOAD = ("LoadOmniVoice", [400, 130], {"model_name": "demo voice (speaks a small vocabulary)"})
 CLIPPED = ("LoadAudio", [330, 150], {"audio": "omnivoice_reference.wav"})
 VOICE = ("OmniVoiceReferenceAudio", [400, 200], {"transcript": "Good morning everyone, thank you for coming today."})
 LORA_FILE = "my_omnivoice_lora.safetensors"
 CLIPS_FOLDER = "my_recordings"
 
+DEMO: tuple[Nodes, Groups, Links] = (
+    {
+        "note": (
+            "MarkdownNote", [400, 330],
+            {0: "## A first sentence, with no download\n\n"
+                "1. Press Run: the **demo voice** that comes with this pack says the sentence. It was made with "
+                "espeak-ng: nobody's voice is in it.\n"
+                "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is "
+                "not among them.\n"
+                f"3. For any text in 600+ languages, the real model. {MODEL}\n\n{LICENCE}"},
+            "Read me",
+        ),
+        "load": DEMO_LOAD,
+        "speak": speak("The weather is beautiful today.", language="English"),
+        "save": save("demo"),
+    },
+    [("", [["note"]]), ("1. Model", [["load"]]), ("2. Speak", [["speak"]]), ("3. Listen", [["save"]])],
+    [("load", 0, "speak", "model"), ("speak", 0, "save", "audio")],
+)  # fmt: skip
 DESIGN: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
@@ -269,6 +289,7 @@ TRAIN_LORA: tuple[Nodes, Groups, Links] = (
 )  # fmt: skip
 
 GRAPHS = {
+    "omnivoice_demo": DEMO,
     "omnivoice_design": DESIGN,
     "omnivoice_clone": CLONE,
     "omnivoice_lock_voice": LOCK_VOICE,

@@ -200,7 +200,8 @@ def test_linked_model_name_is_checked_by_the_node(comfy) -> None:
     prompt["99"] = {"class_type": "ComfySwitchNode", "inputs": switch}
     prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["model_name"] = ["99", 0]
     ended, data = comfy.run(prompt)
-    assert ended == "execution_error" and "model_name must be one of OmniVoice, got '../../../etc'" in error_text(data)
+    assert ended == "execution_error" and "model_name must be one of OmniVoice, demo voice" in error_text(data)
+    assert "got '../../../etc': press R" in error_text(data)
     still_works(comfy)
 
 
@@ -240,10 +241,11 @@ def test_without_a_model_the_nodes_are_there_and_say_what_to_do(comfy_factory: C
     assert set(IDS) <= set(info)
     menu = info["LoadOmniVoice"]["input"]["required"]["model_name"]
     (entry,) = menu[0] if isinstance(menu[0], list) else menu[1]["options"]
-    prompt = workflow("omnivoice_design")
-    prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["model_name"] = entry
-    ended, data = bare.run(prompt)
-    assert ended == "execution_error" and "models/omnivoice" in error_text(data) and "download" in error_text(data)
+    assert entry == "demo voice (speaks a small vocabulary)"
+    status, body = bare.request("/prompt", {"prompt": workflow("omnivoice_design"), "client_id": bare.client})
+    told = " ".join(e["details"] for node in json.loads(body)["node_errors"].values() for e in node["errors"])
+    assert status == 400 and "no model found in models/omnivoice but the demo voice" in told and "download" in told
+    check_speech(bare.speak(workflow("omnivoice_demo")))
 
 
 def test_the_log_stayed_clean(comfy) -> None:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "workflows" / "api"
 # Files that each makes.
 MADE = {
-    "omnivoice_design": 1, "omnivoice_clone": 1, "omnivoice_lock_voice": 2, "omnivoice_lora": 1, "omnivoice_lines": 3,
-    "omnivoice_dialogue": 2, "omnivoice_video": 1, "omnivoice_train_lora": 2,
+    "omnivoice_demo": 1, "omnivoice_design": 1, "omnivoice_clone": 1, "omnivoice_lock_voice": 2, "omnivoice_lora": 1,
+    "omnivoice_lines": 3, "omnivoice_dialogue": 2, "omnivoice_video": 1, "omnivoice_train_lora": 2,
 }  # fmt: skip
 VIDEO = """
 import av, json, sys

@@ -58,6 +58,8 @@ def test_the_demo_voice_is_last_in_the_menu(
     assert pack.host.load_model(name, "auto", "off").engine.words == {"hello"}
     shutil.rmtree(model)
     assert pack.host.model_names() == [name]
+    with pytest.raises(ValueError, match=r"no model found in models/omnivoice but the demo voice: put .* download"):
+        pack.host.model_folder("OmniVoice")
 
 
 def test_menu_lists_models_and_nothing_else(pack: SimpleNamespace, host, model: Path, checkpoint: Path) -> None:
