@@ -178,7 +178,7 @@ def test_wrong_usage_exits_2(run, arguments):
 
 
 def test_without_a_model_it_says_where_it_looked(run):
-    result = run("speak", "Hello.", model=False)
+    result = run("info", model=False)
     assert result.returncode == 1
     for part in ("--model", "OMNIVOICE_MODEL", "omnivoice", "python -m omnivoice download", "CC-BY-NC"):
         assert part in result.stderr
