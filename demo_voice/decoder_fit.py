@@ -8,6 +8,7 @@ are: every code still means what it meant. State is saved every minute.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -34,6 +35,14 @@ SENTENCES, AT_ONCE, DECODING = 1_500, 20, Sampling(steps=16)
 STEPS, RATE = 1_200, 6e-4
 TRUE = (1, 1, 2)  # codebooks that are the recording's, by turns
 WHOLE = 0.3  # share of examples that keep all their codes
+
+
+def settings(*, seed: int) -> dict[str, object]:
+    """What the fitted decoder depends on besides codec, codes and language model."""
+    return {
+        "seed": seed, "sentences": SENTENCES, "decoding": asdict(DECODING), "true": list(TRUE), "whole": WHOLE,
+        "steps": STEPS, "rate": RATE,
+    }  # fmt: skip
 
 
 def guess_codes(work: Path) -> None:

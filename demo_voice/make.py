@@ -68,6 +68,7 @@ def run(stage: str, work: Path) -> None:
         from demo_voice import decoder_fit
         from demo_voice.codec_pack import pack_codec
 
+        same_settings(work / "fit", decoder_fit.settings(seed=SEED))
         if not (work / "fitted" / "model.safetensors").is_file():
             pack_codec(decoder_fit.fit_decoder(work, seed=SEED), work / "fitted")
     elif stage == "pack":
