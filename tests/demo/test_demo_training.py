@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,13 +11,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from demo_voice import codec_model, codec_train, decoder_fit
+from demo_voice import codec_model, codec_train, decoder_fit, language_model
 from demo_voice.base_model import make_base
 from demo_voice.codec_model import DemoCodec
 from demo_voice.codec_pack import pack_codec
 from demo_voice.codec_train import POLISH_STEPS, STEPS, WARM_STEPS, Spectra, learning_rate, losses, train_codec
 from demo_voice.make import same_settings
 from demo_voice.speech import HOP, write_lines
+from omnivoice.train.model import TrainingModel
+from omnivoice.train.settings import TrainSettings
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +126,39 @@ def test_the_decoder_alone_learns_how_the_language_model_speaks(
     for name, tensor in fitted.state_dict().items():
         learns = name.startswith("acoustic_decoder.")
         assert torch.equal(tensor, codec.state_dict()[name]) != learns, name
+
+
+def test_how_a_word_sounds_counts_more_from_a_share_of_the_steps_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a stop, too."""
+    codec = DemoCodec()
+    codec.start(0)
+    pack_codec(codec, tmp_path / "tokenizer")
+    make_base(tmp_path / "tokenizer", tmp_path / "base", seed=1)
+    rows = [
+        {"id": n, "split": "train", "text": "My cat slept.", "voice": "f2", "frame": 20 * n, "frames": 20}
+        for n in range(4)
+    ]
+    (tmp_path / "codes").mkdir()
+    write_lines(tmp_path / "codes" / "index.jsonl", rows)
+    save_file({"codes": torch.zeros(8, 80, dtype=torch.uint8)}, tmp_path / "codes" / "codes.safetensors")
+    plain, forward, seen = language_model.settings, TrainingModel.forward, []
+
+    def short(world_size: int = 1, steps: int = 4) -> TrainSettings:
+        return replace(plain(world_size, steps), batch_tokens=60, save_every=1)
+
+    def watched(model: TrainingModel, *given: object) -> torch.Tensor:
+        seen.append(model.codebook_weights[0])
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+        return forward(model, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(language_model, "settings", short)
+    monkeypatch.setattr(TrainingModel, "forward", watched)
+    with pytest.raises(KeyboardInterrupt):
+        language_model.train_language_model(tmp_path)
+    language_model.train_language_model(tmp_path)
+    early, late = 20 / 41, 6 / 35
+    assert seen == pytest.approx([early, early, early, late, late])
+    assert (tmp_path / "model" / "model.safetensors").is_file()
