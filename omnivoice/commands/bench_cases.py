@@ -134,7 +134,8 @@ class Bench:
         return seconds
 
     def watched(self, call: Callable[[], object]) -> tuple[object, int | None]:
-        """The result of a call, and the most memory held meanwhile above the ready engine, in bytes."""
+        """The result of a call, and the most memory held meanwhile above the ready engine, in bytes; 0 where as much
+        was given back meanwhile."""
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
             held = torch.cuda.memory_allocated(self.device)
@@ -144,7 +145,7 @@ class Bench:
         if self.device.type != "cpu" or self.baseline is None:
             return call(), None
         result, peak = watch_memory(call)
-        return result, peak - self.baseline
+        return result, max(0, peak - self.baseline)
 
 
 def watch_memory(call: Callable[[], object]) -> tuple[object, int]:
