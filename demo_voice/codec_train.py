@@ -89,6 +89,7 @@ def learning_rate(step: int) -> float:
 
 
 def cosine(top: float, done: float) -> float:
+    """The rate when the share `done` of the way from `top` to RATE_END is behind."""
     return RATE_END + (top - RATE_END) * 0.5 * (1 + math.cos(math.pi * done))
 
 

@@ -20,8 +20,9 @@ from demo_voice.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
 from demo_voice.codes import codes_of
 from demo_voice.language_model import CPU, INSTRUCTS
 from demo_voice.speech import HOP, as_float, load_speech, read_lines, whole
-from omnivoice.generate.noise import BatchNoise, draw_noise
+from omnivoice.generate.noise import BatchNoise
 from omnivoice.generate.pack import Item, pack_items
+from omnivoice.generate.sample import item_noise
 from omnivoice.generate.schedule import reveal_counts
 from omnivoice.generate.step import Cells, predict, reveal
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
@@ -78,10 +79,9 @@ def _generated(
 ) -> Tensor:  # fmt: skip
     """Codes [K, sum of T] as `generate.sample` finds them, but those below kept [sum of T] are always the true ones."""
     mask, frames, steps = lm.config.audio_mask_id, [item.frames for item in items], DECODING.steps
-    shapes = [(len(SIZES), T, lm.config.audio_vocab_size) for T in frames]
     counts = [reveal_counts(len(SIZES) * T, steps, DECODING.t_shift) for T in frames]
     generators = [torch.Generator().manual_seed(seed + i) for i in range(len(items))]
-    noise = BatchNoise.of(draw_noise(generators, shapes, counts, DECODING), CPU)
+    noise = BatchNoise.of(item_noise(lm.config, items, generators, DECODING), CPU)
     cells, packed = Cells.of(len(SIZES), frames, CPU), pack_items(lm, text, items, guided=True, device=CPU)
     codes, fixed = torch.full_like(true, mask), (torch.arange(len(SIZES))[:, None] < kept).T[..., None]
     for step in range(steps):

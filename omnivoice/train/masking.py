@@ -16,11 +16,12 @@ from torch import Tensor
 
 from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
+from ..types import Sampling
 from .clips import Clip
 from .settings import Masking
 
 IGNORED = -100  # a label that counts for nothing
-PENALTY = 1.0  # of a codebook, in units of the noise: `Sampling`'s layer_penalty by its position_temperature
+PENALTY = Sampling.layer_penalty / Sampling.position_temperature  # of a codebook, in units of the noise
 
 
 @dataclass(frozen=True, eq=False)
