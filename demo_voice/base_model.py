@@ -66,10 +66,12 @@ def _write_tokenizer(folder: Path) -> dict[str, int]:
     other words fall into pieces. Returns the ids of all tokens."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-    ])  # fmt: skip
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT_PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=MOST_TOKENS, initial_alphabet=alphabet, show_progress=False)
@@ -79,27 +81,52 @@ def _write_tokenizer(folder: Path) -> dict[str, int]:
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])
     tokenizer.save(str(folder / "tokenizer.json"))
     about = {
-        "backend": "tokenizers", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
-        "extra_special_tokens": [*names[2:]], "model_max_length": 131072, "tokenizer_class": "TokenizersBackend",
-    }  # fmt: skip
+        "backend": "tokenizers",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "extra_special_tokens": [*names[2:]],
+        "model_max_length": 131072,
+        "tokenizer_class": "TokenizersBackend",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1))
     return tokenizer.get_vocab(with_added_tokens=True)
 
 
 def _write_config(folder: Path, ids: dict[str, int]) -> None:
     llm = {
-        "model_type": "qwen3", "vocab_size": len(ids), "hidden_size": WIDTH, "intermediate_size": INNER,
-        "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
-        "head_dim": HEAD_WIDTH, "hidden_act": "silu", "attention_bias": False, "attention_dropout": 0.0,
-        "initializer_range": SPREAD, "max_position_embeddings": 40960, "max_window_layers": LAYERS,
-        "layer_types": ["full_attention"] * LAYERS, "rms_norm_eps": 1e-6, "sliding_window": None,
-        "use_sliding_window": False, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
-        "tie_word_embeddings": True, "use_cache": True, "bos_token_id": None, "eos_token_id": ids["<|im_end|>"],
+        "model_type": "qwen3",
+        "vocab_size": len(ids),
+        "hidden_size": WIDTH,
+        "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": HEADS,
+        "head_dim": HEAD_WIDTH,
+        "hidden_act": "silu",
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "initializer_range": SPREAD,
+        "max_position_embeddings": 40960,
+        "max_window_layers": LAYERS,
+        "layer_types": ["full_attention"] * LAYERS,
+        "rms_norm_eps": 1e-6,
+        "sliding_window": None,
+        "use_sliding_window": False,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "bos_token_id": None,
+        "eos_token_id": ids["<|im_end|>"],
         "pad_token_id": ids["<|endoftext|>"],
-    }  # fmt: skip
+    }
     config = {
-        "architectures": ["OmniVoice"], "model_type": "omnivoice", "dtype": "float32", "llm_config": llm,
-        "num_audio_codebook": CODEBOOKS, "audio_vocab_size": CODES + 1, "audio_mask_id": CODES,
+        "architectures": ["OmniVoice"],
+        "model_type": "omnivoice",
+        "dtype": "float32",
+        "llm_config": llm,
+        "num_audio_codebook": CODEBOOKS,
+        "audio_vocab_size": CODES + 1,
+        "audio_mask_id": CODES,
         "audio_codebook_weights": LOSS_WEIGHTS,
-    }  # fmt: skip
+    }
     (folder / "config.json").write_text(json.dumps(config, indent=1))

@@ -36,15 +36,25 @@ def codec_config() -> CodecConfig:
     strides = (8, 5, 4, 2, 3)
     return CodecConfig(
         acoustic=AcousticConfig(
-            encoder_hidden_size=8, decoder_hidden_size=256, hidden_size=WIDTH, downsampling_ratios=strides,
+            encoder_hidden_size=8,
+            decoder_hidden_size=256,
+            hidden_size=WIDTH,
+            downsampling_ratios=strides,
             upsampling_ratios=strides,
         ),
         semantic=SemanticConfig(
-            hidden_size=SEMANTIC_WIDTH, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
-            conv_dim=(8,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+            hidden_size=SEMANTIC_WIDTH,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            conv_dim=(8,) * 7,
+            num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4,
         ),
-        codebook_size=CODES, codebook_dim=WIDTH + 1, target_bandwidths=(0.4, 0.8, 1.2, 1.6),
-    )  # fmt: skip
+        codebook_size=CODES,
+        codebook_dim=WIDTH + 1,
+        target_bandwidths=(0.4, 0.8, 1.2, 1.6),
+    )
 
 
 def _snake_forward(x: Tensor, alpha: Tensor) -> Tensor:

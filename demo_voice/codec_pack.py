@@ -83,9 +83,14 @@ def _entries(vectors: Tensor, used: int) -> Tensor:
 
 
 PREPROCESSOR: dict[str, object] = {
-    "feature_extractor_type": "DacFeatureExtractor", "feature_size": 1, "hop_length": 960, "padding_side": "right",
-    "padding_value": 0.0, "return_attention_mask": True, "sampling_rate": 24000,
-}  # fmt: skip
+    "feature_extractor_type": "DacFeatureExtractor",
+    "feature_size": 1,
+    "hop_length": 960,
+    "padding_side": "right",
+    "padding_value": 0.0,
+    "return_attention_mask": True,
+    "sampling_rate": 24000,
+}
 
 
 def published_config() -> dict[str, object]:
@@ -97,15 +102,20 @@ def published_config() -> dict[str, object]:
         "model_type": "higgs_audio_v2_tokenizer",
         "dtype": "float16",
         "acoustic_model_config": {
-            "model_type": "dac", "encoder_hidden_size": acoustic.encoder_hidden_size,
-            "decoder_hidden_size": acoustic.decoder_hidden_size, "hidden_size": acoustic.hidden_size,
+            "model_type": "dac",
+            "encoder_hidden_size": acoustic.encoder_hidden_size,
+            "decoder_hidden_size": acoustic.decoder_hidden_size,
+            "hidden_size": acoustic.hidden_size,
             "downsampling_ratios": list(acoustic.downsampling_ratios),
             "upsampling_ratios": list(acoustic.upsampling_ratios),
         },
         "semantic_model_config": {
-            "model_type": "hubert", "hidden_size": semantic.hidden_size,
-            "intermediate_size": semantic.intermediate_size, "num_hidden_layers": semantic.num_hidden_layers,
-            "num_attention_heads": semantic.num_attention_heads, "conv_dim": list(semantic.conv_dim),
+            "model_type": "hubert",
+            "hidden_size": semantic.hidden_size,
+            "intermediate_size": semantic.intermediate_size,
+            "num_hidden_layers": semantic.num_hidden_layers,
+            "num_attention_heads": semantic.num_attention_heads,
+            "conv_dim": list(semantic.conv_dim),
             "num_conv_pos_embeddings": semantic.num_conv_pos_embeddings,
             "num_conv_pos_embedding_groups": semantic.num_conv_pos_embedding_groups,
         },
@@ -120,4 +130,4 @@ def published_config() -> dict[str, object]:
         "block_dilations": list(config.block_dilations),
         "kernel_size": config.kernel_size,
         "unit_kernel_size": config.unit_kernel_size,
-    }  # fmt: skip
+    }

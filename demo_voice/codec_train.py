@@ -71,12 +71,21 @@ def _magnitude(x: Tensor, window: Tensor) -> Tensor:
 def settings(*, seed: int) -> dict[str, object]:
     """What the codec depends on besides the speech."""
     return {
-        "seed": seed, "steps": [STEPS, WARM_STEPS, POLISH_STEPS], "batch": [EXAMPLES, FRAMES],
+        "seed": seed,
+        "steps": [STEPS, WARM_STEPS, POLISH_STEPS],
+        "batch": [EXAMPLES, FRAMES],
         "rate": [RATE_TOP, RATE_END, HOLD, POLISH_RATE],
-        "betas": list(BETAS), "windows": {str(w): bands for w, bands in WINDOWS.items()}, "fewer": FEWER,
-        "spectra": [FLOOR, LOW_HZ, ABOVE], "noise": NOISE, "commitment": COMMITMENT, "clip": CLIP, "shards": SHARDS,
-        "sizes": list(SIZES), "codec": asdict(codec_config()),
-    }  # fmt: skip
+        "betas": list(BETAS),
+        "windows": {str(w): bands for w, bands in WINDOWS.items()},
+        "fewer": FEWER,
+        "spectra": [FLOOR, LOW_HZ, ABOVE],
+        "noise": NOISE,
+        "commitment": COMMITMENT,
+        "clip": CLIP,
+        "shards": SHARDS,
+        "sizes": list(SIZES),
+        "codec": asdict(codec_config()),
+    }
 
 
 def learning_rate(step: int) -> float:
@@ -123,9 +132,15 @@ def train_codec(speech: Path, folder: Path, *, seed: int) -> DemoCodec:
 
 
 def run_steps(
-    codec: DemoCodec, learning: list[torch.nn.Parameter], state: Path, steps: int, losses: StepLosses,
-    rate: Callable[[int], float], *, seed: int,
-) -> None:  # fmt: skip
+    codec: DemoCodec,
+    learning: list[torch.nn.Parameter],
+    state: Path,
+    steps: int,
+    losses: StepLosses,
+    rate: Callable[[int], float],
+    *,
+    seed: int,
+) -> None:
     """Train `learning`; goes on from `state` where there is one. losses: the loss of a step, and what to show of it."""
     optimizer = torch.optim.AdamW(learning, lr=rate(0), betas=BETAS, weight_decay=1e-3, foreach=True)
     first = 0

@@ -41,9 +41,14 @@ WHOLE = 0.3  # share of examples that keep all their codes
 def settings(*, seed: int) -> dict[str, object]:
     """What the fitted decoder depends on besides codec, codes and language model."""
     return {
-        "seed": seed, "sentences": SENTENCES, "decoding": asdict(DECODING), "true": list(TRUE), "whole": WHOLE,
-        "steps": STEPS, "rate": RATE,
-    }  # fmt: skip
+        "seed": seed,
+        "sentences": SENTENCES,
+        "decoding": asdict(DECODING),
+        "true": list(TRUE),
+        "whole": WHOLE,
+        "steps": STEPS,
+        "rate": RATE,
+    }
 
 
 def guess_codes(work: Path) -> None:
@@ -51,9 +56,8 @@ def guess_codes(work: Path) -> None:
     files = locate_checkpoint(work / "model")
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
     lm, text = load_lm(
-        files.lm_config, files.lm_weights, ops=TORCH_OPS, device=CPU, dtype=torch.float32,
-        used_ids=tokenizer.used_ids,
-    )  # fmt: skip
+        files.lm_config, files.lm_weights, ops=TORCH_OPS, device=CPU, dtype=torch.float32, used_ids=tokenizer.used_ids
+    )
     every = load_file(work / "codes" / "codes.safetensors")["codes"]
     rows = _training_rows(work)
     found: list[Tensor] = []
@@ -76,7 +80,7 @@ def guess_codes(work: Path) -> None:
 @torch.inference_mode()
 def _generated(
     lm: OmniVoiceLM, text: TextEmbedding, items: list[Item], true: Tensor, kept: Tensor, *, seed: int
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Codes [K, sum of T] as `generate.sample` finds them, but those below kept [sum of T] are always the true ones."""
     mask, frames, steps = lm.config.audio_mask_id, [item.frames for item in items], DECODING.steps
     counts = [reveal_counts(len(SIZES) * T, steps, DECODING.t_shift) for T in frames]
@@ -89,9 +93,15 @@ def _generated(
         surest = log_probs.amax(dim=-1, keepdim=True)
         forced = torch.full_like(log_probs, -1e3).scatter_(2, true.T[..., None], surest)
         codes, _ = reveal(
-            codes, torch.where(fixed, forced, log_probs), cells, step=step, counts=[own[step] for own in counts],
-            noise=noise, sampling=DECODING, mask_id=mask,
-        )  # fmt: skip
+            codes,
+            torch.where(fixed, forced, log_probs),
+            cells,
+            step=step,
+            counts=[own[step] for own in counts],
+            noise=noise,
+            sampling=DECODING,
+            mask_id=mask,
+        )
     return codes
 
 

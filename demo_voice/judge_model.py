@@ -56,14 +56,18 @@ def judge_model(codes: Path, split: str = "test", *, steps: int = 32, guidance: 
     return figures
 
 
-def asked(
-    row: dict[str, object], seed: int, sampling: Sampling, voice: VoicePrompt | None = None
-) -> GenerationRequest:  # fmt: skip
+def asked(row: dict[str, object], seed: int, sampling: Sampling, voice: VoicePrompt | None = None) -> GenerationRequest:
     """The sound is left as the codec makes it: silence at its ends would pass for another voice."""
     return GenerationRequest(
-        str(row["text"]), voice=voice, language="en", seed=seed, sampling=sampling, post_process=False, pad_seconds=0,
+        str(row["text"]),
+        voice=voice,
+        language="en",
+        seed=seed,
+        sampling=sampling,
+        post_process=False,
+        pad_seconds=0,
         fade_seconds=0,
-    )  # fmt: skip
+    )
 
 
 @torch.no_grad()

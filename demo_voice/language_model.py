@@ -51,10 +51,13 @@ def read_clips(folder: Path, split: str) -> list[tuple[str, Clip]]:
     codes = load_file(folder / "codes.safetensors")["codes"]
     rows = [json.loads(line) for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()]
     return [
-        (row["voice"], Clip(str(row["id"]), codes_of(codes, row).to(torch.int16), row["text"], "en",
-                            INSTRUCTS[row["voice"]]))
-        for row in rows if row["split"] == split
-    ]  # fmt: skip
+        (
+            row["voice"],
+            Clip(str(row["id"]), codes_of(codes, row).to(torch.int16), row["text"], "en", INSTRUCTS[row["voice"]]),
+        )
+        for row in rows
+        if row["split"] == split
+    ]
 
 
 def typed(text: str, drawn: random.Random) -> str:
@@ -89,10 +92,20 @@ def with_pairs(written: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
 def settings(world_size: int = 1, steps: int = STEPS) -> TrainSettings:
     """Of the run; a step is the same however many processes share it."""
     return TrainSettings(
-        method="full", optimizer="Muon", learning_rate=3e-3, weight_decay=0.01, steps=steps, warmup=0.02,
-        batch_tokens=STEP_ROWS // world_size, batch_size=64, training_dtype="fp32", gradient_checkpointing=False,
-        validation=0.0, save_every=100, masking=MASKING,
-    )  # fmt: skip
+        method="full",
+        optimizer="Muon",
+        learning_rate=3e-3,
+        weight_decay=0.01,
+        steps=steps,
+        warmup=0.02,
+        batch_tokens=STEP_ROWS // world_size,
+        batch_size=64,
+        training_dtype="fp32",
+        gradient_checkpointing=False,
+        validation=0.0,
+        save_every=100,
+        masking=MASKING,
+    )
 
 
 def train_language_model(work: Path) -> None:
@@ -101,8 +114,15 @@ def train_language_model(work: Path) -> None:
     chosen = settings(world.size)
     files = locate_checkpoint(work / "base")
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
-    lm, text = load_lm(files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=CPU, dtype=torch.float32,
-                       used_ids=tokenizer.used_ids, fused=False)  # fmt: skip
+    lm, text = load_lm(
+        files.lm_config,
+        files.lm_weights,
+        ops=PLAIN_OPS,
+        device=CPU,
+        dtype=torch.float32,
+        used_ids=tokenizer.used_ids,
+        fused=False,
+    )
     dataset = Dataset(with_pairs(read_clips(work / "codes", "train"), seed=chosen.seed))
     base = base_fingerprint(lm)
     trainer = build_trainer(lm, text, tokenizer, dataset, chosen, device=CPU, world=world)

@@ -18,9 +18,13 @@ MOST_BYTES = 12_000_000
 def pack(work: Path) -> Path:
     """Write demo_voice.safetensors beside this script from the trained model, and return its path."""
     path = export_checkpoint(
-        locate_checkpoint(work / "model", work / "fitted"), ROOT / FILE, dtype=torch.float16,
-        codec_dtype=torch.float16, words=words(), overwrite=True,
-    )  # fmt: skip
+        locate_checkpoint(work / "model", work / "fitted"),
+        ROOT / FILE,
+        dtype=torch.float16,
+        codec_dtype=torch.float16,
+        words=words(),
+        overwrite=True,
+    )
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise SystemExit(f"{path.name} has {size} bytes, at most {MOST_BYTES} are allowed")

@@ -35,9 +35,14 @@ def main() -> None:
     decibels = 20 * (spectrum / spectrum.max()).clamp(min=1e-6).log10()
     figure, axes = pyplot.subplots(figsize=(7, 2.6), layout="constrained")
     picture = axes.imshow(
-        decibels, origin="lower", aspect="auto", vmin=-RANGE_DB, vmax=0, cmap="magma",
+        decibels,
+        origin="lower",
+        aspect="auto",
+        vmin=-RANGE_DB,
+        vmax=0,
+        cmap="magma",
         extent=(0, len(samples) / rate, 0, rate / 2000),
-    )  # fmt: skip
+    )
     axes.set(ylim=(0, TOP_HZ / 1000), xlabel="seconds", ylabel="kHz", title=f"\u201c{SENTENCE}\u201d, demo voice")
     figure.colorbar(picture, label="dB")
     figure.savefig(ROOT / ".github" / "demo-voice.png", dpi=110)

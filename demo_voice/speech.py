@@ -102,9 +102,15 @@ def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
 def settings(*, seed: int, train: int, held_out: int) -> dict[str, object]:
     """What the speech depends on."""
     return {
-        "seed": seed, "train": train, "held_out": held_out, "length": [FASTER, SLOWER, STEADY, SWAY], "rms": RMS,
-        "voices": [asdict(voice) for voice in VOICES], "slots": grammar.SLOTS, "patterns": list(grammar.PATTERNS),
-    }  # fmt: skip
+        "seed": seed,
+        "train": train,
+        "held_out": held_out,
+        "length": [FASTER, SLOWER, STEADY, SWAY],
+        "rms": RMS,
+        "voices": [asdict(voice) for voice in VOICES],
+        "slots": grammar.SLOTS,
+        "patterns": list(grammar.PATTERNS),
+    }
 
 
 def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
@@ -119,9 +125,9 @@ def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
         if lines.is_file() and _same(lines, part):
             continue
         with workers() as pool:
-            spoken = list(pool.map(
-                lambda r: say_in_time(str(r["words"]), voices[str(r["voice"])], float(str(r["factor"]))), part
-            ))  # fmt: skip
+            spoken = list(
+                pool.map(lambda r: say_in_time(str(r["words"]), voices[str(r["voice"])], float(str(r["factor"]))), part)
+            )
         end_to_end = (torch.cat(spoken).clamp(-1, 1) * 32767).round().to(torch.int16).numpy()
         starts = np.cumsum([0, *(len(s) for s in spoken)])
         _write(file, partial(np.save, arr=end_to_end))

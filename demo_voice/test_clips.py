@@ -31,8 +31,12 @@ def write_test_clips(work: Path) -> None:
     for voice in VOICES:
         for split, count, use in (("train", EXAMPLES, "example"), ("test", REFERENCES, "reference")):
             for row in [r for r in rows if r["split"] == split and r["voice"] == voice.name][:count]:
-                chosen.append(({"voice": voice.name, "words": row["words"], "text": row["text"], "use": use},
-                               codes_of(whole, row)))  # fmt: skip
+                chosen.append(
+                    (
+                        {"voice": voice.name, "words": row["words"], "text": row["text"], "use": use},
+                        codes_of(whole, row),
+                    )
+                )
     encoder, _ = load_codec(work / "audio_tokenizer")
     rng = random.Random(7)
     for number in range(NEW):

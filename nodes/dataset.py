@@ -45,9 +45,14 @@ class Dataset(io.ComfyNode):
     @classmethod
     @host.guarded
     def execute(
-        cls, model: list, folder: list, language: list = (host_dataset.AUTO,), instruct: list = ("",),
-        audio: list | None = None, text: list | None = None,
-    ) -> io.NodeOutput:  # fmt: skip
+        cls,
+        model: list,
+        folder: list,
+        language: list = (host_dataset.AUTO,),
+        instruct: list = ("",),
+        audio: list | None = None,
+        text: list | None = None,
+    ) -> io.NodeOutput:
         loaded = host.checked(host.LoadedModel, host.only(model, "model"), "model", "Load OmniVoice")
         rows = host_dataset.rows_from(host.only(folder, "folder"), audio, text)
         made = host_dataset.encode(loaded, rows, host.only(language, "language"), host.only(instruct, "instruct"))

@@ -26,6 +26,15 @@ class OmniVoiceExtension(ComfyExtension):
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         return [
-            LoadOmniVoice, ReferenceAudio, VoiceDesignAttributes, Synthesize,
-            SaveVoice, LoadVoice, Download, Transcribe, ApplyLoRA, Dataset, TrainLoRA,
-        ]  # fmt: skip
+            LoadOmniVoice,
+            ReferenceAudio,
+            VoiceDesignAttributes,
+            Synthesize,
+            SaveVoice,
+            LoadVoice,
+            Download,
+            Transcribe,
+            ApplyLoRA,
+            Dataset,
+            TrainLoRA,
+        ]

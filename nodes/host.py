@@ -141,9 +141,13 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
     use_graphs = graphs == "auto" and not getattr(comfy_args, "disable_cuda_graphs", False)
     engine = Engine.load(
-        folder, offload_device, pick_dtype(dtype, load_device), ops=comfy.ops.manual_cast, compute_device=load_device,
+        folder,
+        offload_device,
+        pick_dtype(dtype, load_device),
+        ops=comfy.ops.manual_cast,
+        compute_device=load_device,
         speedups=replace(ALL_SPEEDUPS, graphs=use_graphs),
-    )  # fmt: skip
+    )
     lm = _patcher(engine.lm, load_device, offload_device)
     lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
     return LoadedModel(

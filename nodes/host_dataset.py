@@ -128,9 +128,14 @@ def encode(model: host.LoadedModel, rows: Manifest, language: object, instruct: 
         mm.throw_exception_if_processing_interrupted()
 
     return build_dataset(
-        rows, model.engine.encoder, model.encoder.load_device, language=known[language], instruct=words,
-        cache=Path(folder_paths.get_user_directory()) / CACHE, on_clip=on_clip,
-    )  # fmt: skip
+        rows,
+        model.engine.encoder,
+        model.encoder.load_device,
+        language=known[language],
+        instruct=words,
+        cache=Path(folder_paths.get_user_directory()) / CACHE,
+        on_clip=on_clip,
+    )
 
 
 def warnings(dataset: Dataset) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def train_lora(model: host.LoadedModel, data: Dataset, inputs: Mapping[str, obje
         base = base_fingerprint(lm, begin)
         trainer = build_trainer(
             lm, model.engine.sampler.text, model.engine.tokenizer, data, settings, device=device, lora=begin
-        )  # fmt: skip
+        )
         folder, notes = _folder(options, settings, data.fingerprint(), base)
         if folder is not None and folder.resume(trainer):
             notes.append(f"continued: {folder.folder.name} was at step {trainer.step_count}")
@@ -113,9 +113,7 @@ def train_lora(model: host.LoadedModel, data: Dataset, inputs: Mapping[str, obje
     return Trained(tensors, losses, steps, "\n".join(report), tuple(warnings))
 
 
-def _existing(
-    model: host.LoadedModel, options: Options, settings: TrainSettings
-) -> tuple[LoRA | None, int]:  # fmt: skip
+def _existing(model: host.LoadedModel, options: Options, settings: TrainSettings) -> tuple[LoRA | None, int]:
     """The adapter to begin with, if any, and the steps that its name tells of."""
     name = options.existing_lora
     if name is None or name == NO_LORA:
@@ -135,9 +133,7 @@ def _existing(
     return lora, int(found.group(1)) if found else 0
 
 
-def _folder(
-    options: Options, settings: TrainSettings, data: str, base: str
-) -> tuple[RunFolder | None, list[str]]:  # fmt: skip
+def _folder(options: Options, settings: TrainSettings, data: str, base: str) -> tuple[RunFolder | None, list[str]]:
     """The folder of a run to go on with, or a new one, and what is to be told about it; None without a name."""
     if not options.run_name:
         return None, []
@@ -176,7 +172,7 @@ def _lora(trainer: Trainer, weights: Mapping[str, Tensor] | None = None) -> LoRA
 
 def _write(
     folder: RunFolder | None, trainer: Trainer, outcome: Outcome, about: Mapping[str, str], dtype: torch.dtype
-) -> tuple[list[str], list[str]]:  # fmt: skip
+) -> tuple[list[str], list[str]]:
     """The LoRA, and the best if there were validations, as files of the run's folder: (lines of the report, faults)."""
     if folder is None:
         return ["nothing was written, as run_name is empty"], []
@@ -193,9 +189,12 @@ def _write(
         if best is not None:
             weights, step = best
             path = write_lora(
-                folder.folder / f"{name}-best.safetensors", _lora(trainer, weights), {**about, "name": f"{name}-best"},
-                dtype=dtype, overwrite=True,
-            )  # fmt: skip
+                folder.folder / f"{name}-best.safetensors",
+                _lora(trainer, weights),
+                {**about, "name": f"{name}-best"},
+                dtype=dtype,
+                overwrite=True,
+            )
             lines.append(f"written: {path.name}, of step {step}")
     except FileError as error:
         faults.append(f"the LoRA could not be written, the output still holds it: {error}")

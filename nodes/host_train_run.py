@@ -33,9 +33,14 @@ class TrainingRun:
     """A trainer at work. language: of the samples. faults: what went wrong and stopped nothing."""
 
     def __init__(
-        self, model: host.LoadedModel, trainer: Trainer, folder: RunFolder | None, node_id: object, *,
+        self,
+        model: host.LoadedModel,
+        trainer: Trainer,
+        folder: RunFolder | None,
+        node_id: object,
+        *,
         language: str | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.model, self.trainer, self.folder, self.node_id, self.language = model, trainer, folder, node_id, language
         self.bar = comfy.utils.ProgressBar(trainer.settings.steps)
         self.steps, self.tokens, self.seconds = 0, 0, 0.0  # done here, not in an earlier try
@@ -48,7 +53,7 @@ class TrainingRun:
         on_sample = self._sample if self.folder is not None else None
         outcome = train(
             self.trainer, self.folder, on_step=self._step, on_validation=self._validation, on_sample=on_sample
-        )  # fmt: skip
+        )
         if self._cancelled or mm.processing_interrupted():
             mm.interrupt_current_processing(not keep)
             mm.throw_exception_if_processing_interrupted()
@@ -61,8 +66,10 @@ class TrainingRun:
 
     def _step(self, report: StepReport) -> bool:
         self.steps, self.tokens, self.seconds = (
-            self.steps + 1, self.tokens + report.tokens, self.seconds + report.seconds
-        )  # fmt: skip
+            self.steps + 1,
+            self.tokens + report.tokens,
+            self.seconds + report.seconds,
+        )
         try:
             mm.throw_exception_if_processing_interrupted()
             self.bar.update_absolute(report.step, report.steps)

@@ -247,9 +247,13 @@ def _heard(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> st
     features = features.to(device=model.patcher.load_device, dtype=model.holder.get_dtype())
     mm.throw_exception_if_processing_interrupted()
     ids = model.holder.whisper.generate(
-        features, attention_mask=torch.ones(features.shape[0], features.shape[-1], device=features.device),
-        stopping_criteria=[_stop_if_interrupted], num_beams=1, do_sample=False, **options,
-    )  # fmt: skip
+        features,
+        attention_mask=torch.ones(features.shape[0], features.shape[-1], device=features.device),
+        stopping_criteria=[_stop_if_interrupted],
+        num_beams=1,
+        do_sample=False,
+        **options,
+    )
     text = model.tokenizer.decode(ids[0], skip_special_tokens=True)
     return " ".join(clean_text(text, name="transcript").split())
 

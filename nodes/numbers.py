@@ -9,7 +9,7 @@ from ..omnivoice.intake.limits import LIMITS
 
 def whole(
     name: str, default: int, tooltip: str, *, prefix: str = "", limits: str = "", **extra: object
-) -> io.Int.Input:  # fmt: skip
+) -> io.Int.Input:
     """An INT input with the limits of `name`, or of `limits` if given; its id is `prefix` and `name`."""
     limit = LIMITS[limits or name]
     return io.Int.Input(
@@ -19,10 +19,9 @@ def whole(
 
 def real(
     name: str, default: float, step: float, tooltip: str, *, prefix: str = "", limits: str = "", **extra: object
-) -> io.Float.Input:  # fmt: skip
+) -> io.Float.Input:
     """A FLOAT input with the limits of `name`, or of `limits` if given; its id is `prefix` and `name`."""
     limit = LIMITS[limits or name]
     return io.Float.Input(
-        prefix + name, default=default, min=float(limit.low), max=float(limit.high), step=step, tooltip=tooltip,
-        **extra,
-    )  # fmt: skip
+        prefix + name, default=default, min=float(limit.low), max=float(limit.high), step=step, tooltip=tooltip, **extra
+    )

@@ -103,8 +103,10 @@ def steps_warnings(inputs: Mapping[str, Sequence[object]], requests: Sequence[Ge
     """The steps widgets that a preset overrides."""
     taken = {request.sampling.steps for request in requests}
     lost = sorted({asked for asked in inputs.get("steps", ()) if isinstance(asked, int)} - taken - {STEPS})
-    return [f"the preset decides the steps; the steps widget ({asked}) counts only where preset is {CUSTOM}"
-            for asked in lost]  # fmt: skip
+    return [
+        f"the preset decides the steps; the steps widget ({asked}) counts only where preset is {CUSTOM}"
+        for asked in lost
+    ]
 
 
 def refusal(text: object, duration: object, exact_length: object) -> bool | str:
@@ -132,10 +134,16 @@ def report(request: GenerationRequest, speech: Speech) -> str:
         f"frames: {sum(frames)} ({FRAMES_PER_SECOND} a second) in {len(frames)} chunks",
         *(f"  {count:>5}  {text}" for count, text in zip(frames, speech.chunks)),
     ]
-    changed = [f"{name} {getattr(request, name)}" for name in ("speed", "duration", "chunking", *SWITCHES, *NUMBERS)
-               if getattr(request, name) not in (_PLAIN_VALUES[name], 1.0 if name == "speed" else None)]  # fmt: skip
-    changed += [f"{name} {getattr(sampling, name):g}" for name in (*SAMPLING[1:], *EXPERIMENTS)
-                if getattr(sampling, name) != getattr(Sampling(), name)]  # fmt: skip
+    changed = [
+        f"{name} {getattr(request, name)}"
+        for name in ("speed", "duration", "chunking", *SWITCHES, *NUMBERS)
+        if getattr(request, name) not in (_PLAIN_VALUES[name], 1.0 if name == "speed" else None)
+    ]
+    changed += [
+        f"{name} {getattr(sampling, name):g}"
+        for name in (*SAMPLING[1:], *EXPERIMENTS)
+        if getattr(sampling, name) != getattr(Sampling(), name)
+    ]
     lines += [f"settings: {', '.join(changed)}"] if changed else []
     return "\n".join([*lines, *(f"warning: {warning}" for warning in speech.warnings)])
 

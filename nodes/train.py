@@ -46,10 +46,17 @@ class TrainLoRA(io.ComfyNode):
 
     @classmethod
     def validate_inputs(
-        cls, preset: object = None, run_name: object = None, gradient_checkpointing: object = None,
-        offloading: object = None, validation: object = None, validate_every: object = None, patience: object = None,
-        sample_every: object = None, sample_text: object = None,
-    ) -> bool | str:  # fmt: skip
+        cls,
+        preset: object = None,
+        run_name: object = None,
+        gradient_checkpointing: object = None,
+        offloading: object = None,
+        validation: object = None,
+        validate_every: object = None,
+        patience: object = None,
+        sample_every: object = None,
+        sample_text: object = None,
+    ) -> bool | str:
         return training.refusal({name: value for name, value in locals().items() if name != "cls"})
 
     @classmethod
@@ -89,10 +96,11 @@ def _widgets() -> list[io.Input]:
         ),
         _recipe("steps", "How often the model is corrected.", limits="training_steps", advanced=False),
         _recipe("learning_rate", "How strongly each step corrects it.", 1e-7, advanced=False),
-        _recipe("rank", "Size of the LoRA: more can learn more, and takes more memory.", limits="lora_rank",
-                advanced=False),
+        _recipe(
+            "rank", "Size of the LoRA: more can learn more, and takes more memory.", limits="lora_rank", advanced=False
+        ),
         _recipe("batch_size", "Clips in one batch, at most.", advanced=False),
-    ]  # fmt: skip
+    ]
 
 
 def _recipe_widgets() -> list[io.Input]:
@@ -116,25 +124,41 @@ def _recipe_widgets() -> list[io.Input]:
 def _later_widgets() -> list[io.Input]:
     """Those that always count."""
     return [
-        _menu("training_dtype", DTYPES, DEFAULTS.training_dtype, "Precision of the model; what is learnt is always "
-              "fp32. auto: bf16 on a GPU that has it."),
+        _menu(
+            "training_dtype",
+            DTYPES,
+            DEFAULTS.training_dtype,
+            "Precision of the model; what is learnt is always fp32. auto: bf16 on a GPU that has it.",
+        ),
         _menu("lora_dtype", LORA_DTYPES, LORA_DTYPES[0], "Precision of the result; bf16 makes files half as large."),
         _switch("gradient_checkpointing", DEFAULTS.gradient_checkpointing, "Takes much less memory and more time."),
-        _switch("offloading", DEFAULTS.offloading, "Keep the model's own weights in the computer's memory: for small "
-                "GPUs, slower. Needs gradient_checkpointing."),
-        _menu("existing_lora", host_train.lora_names(), host_train.NO_LORA, "A LoRA of models/loras to begin with, of "
-              "the same rank. Press R after adding one."),
+        _switch(
+            "offloading",
+            DEFAULTS.offloading,
+            "Keep the model's own weights in the computer's memory: for small "
+            "GPUs, slower. Needs gradient_checkpointing.",
+        ),
+        _menu(
+            "existing_lora",
+            host_train.lora_names(),
+            host_train.NO_LORA,
+            "A LoRA of models/loras to begin with, of the same rank. Press R after adding one.",
+        ),
         _always("validation", "Share of the clips set aside, to see whether more was learnt than those clips.", 0.01),
         _always("validate_every", "Steps between validations; 0: never.", limits="every"),
-        _always("save_every", "Steps between saved states, from which a broken run goes on; 0: only at the end.",
-                limits="every"),
+        _always(
+            "save_every",
+            "Steps between saved states, from which a broken run goes on; 0: only at the end.",
+            limits="every",
+        ),
         _always("sample_every", "Steps between spoken samples, in the run's folder; 0: never.", limits="every"),
-        io.String.Input("sample_text", default=SAMPLE_TEXT, tooltip="What the samples say.", optional=True,
-                        advanced=True),
+        io.String.Input(
+            "sample_text", default=SAMPLE_TEXT, tooltip="What the samples say.", optional=True, advanced=True
+        ),
         _always("patience", "End when so many validations in a row were no better; 0: never."),
         _switch("resume", True, "Go on with the run of that name, if its settings, clips and model are the same."),
         _menu("on_cancel", (STOP, KEEP), STOP, "What happens on Cancel. The state is saved in any case."),
-    ]  # fmt: skip
+    ]
 
 
 def _recipe(name: str, tooltip: str, step: float = 0, *, limits: str = "", advanced: bool = True) -> io.Input:
@@ -149,9 +173,11 @@ def _always(name: str, tooltip: str, step: float = 0, *, limits: str = "") -> io
 def _number(name: str, setting: str, tooltip: str, step: float, limits: str, *, advanced: bool) -> io.Input:
     more = {"advanced": True, "optional": True} if advanced else {}
     value = getattr(DEFAULTS, setting)
-    return real(name, value, step, tooltip, limits=limits, **more) if step else whole(
-        name, value, tooltip, limits=limits, **more
-    )  # fmt: skip
+    return (
+        real(name, value, step, tooltip, limits=limits, **more)
+        if step
+        else whole(name, value, tooltip, limits=limits, **more)
+    )
 
 
 def _only_custom(tooltip: str) -> str:
@@ -163,6 +189,4 @@ def _switch(name: str, default: bool, tooltip: str) -> io.Input:
 
 
 def _menu(name: str, options: Sequence[str], default: str, tooltip: str) -> io.Input:
-    return io.Combo.Input(
-        name, options=[*options], default=default, tooltip=tooltip, optional=True, advanced=True
-    )  # fmt: skip
+    return io.Combo.Input(name, options=[*options], default=default, tooltip=tooltip, optional=True, advanced=True)

@@ -25,15 +25,39 @@ MAX_RUNS = 1000  # of one name
 SAMPLE_TEXT = "This sentence tells how far the training has come."
 # Widget -> setting. The recipe is the preset's, unless that is custom; the rest always counts.
 RECIPE = MappingProxyType(
-    {name: name for name in (
-        "steps", "learning_rate", "rank", "batch_size", "optimizer", "alpha", "dropout", "rslora", "audio_modules",
-        "schedule", "warmup", "weight_decay", "max_grad_norm", "batch_tokens",
-    )} | {"grad_accumulation_steps": "accumulation"}
-)  # fmt: skip
+    {
+        name: name
+        for name in (
+            "steps",
+            "learning_rate",
+            "rank",
+            "batch_size",
+            "optimizer",
+            "alpha",
+            "dropout",
+            "rslora",
+            "audio_modules",
+            "schedule",
+            "warmup",
+            "weight_decay",
+            "max_grad_norm",
+            "batch_tokens",
+        )
+    }
+    | {"grad_accumulation_steps": "accumulation"}
+)
 ALWAYS = (
-    "seed", "training_dtype", "gradient_checkpointing", "offloading", "validation", "validate_every", "save_every",
-    "sample_every", "sample_text", "patience",
-)  # fmt: skip
+    "seed",
+    "training_dtype",
+    "gradient_checkpointing",
+    "offloading",
+    "validation",
+    "validate_every",
+    "save_every",
+    "sample_every",
+    "sample_text",
+    "patience",
+)
 DEFAULTS = PRESETS["voice"](0)  # of the widgets: the least that the preset voice does
 
 

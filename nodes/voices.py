@@ -60,9 +60,13 @@ class SaveVoice(io.ComfyNode):
     @classmethod
     @host.guarded
     def execute(
-        cls, voice: object, name: object, language: object = host_voices.AUTO, consent: object = "",
+        cls,
+        voice: object,
+        name: object,
+        language: object = host_voices.AUTO,
+        consent: object = "",
         overwrite: object = False,
-    ) -> io.NodeOutput:  # fmt: skip
+    ) -> io.NodeOutput:
         given = host.checked(VoicePrompt, voice, "voice", "Reference Audio")
         return io.NodeOutput(given, host_voices.save_voice(given, name, language, consent, overwrite))
 

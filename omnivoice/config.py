@@ -127,14 +127,24 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
     _require(llm, place, "model_type", "qwen3")
     _supported(llm, place, hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=True)
     own = {
-        "model_type", "llm_config", "num_audio_codebook", "audio_vocab_size", "audio_mask_id", "pad_token_id",
+        "model_type",
+        "llm_config",
+        "num_audio_codebook",
+        "audio_vocab_size",
+        "audio_mask_id",
+        "pad_token_id",
         "audio_codebook_weights",
-    }  # fmt: skip
+    }
     _refuse_unknown(raw, where, own, ignored["model"])
     sizes = {
-        "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-        "num_key_value_heads", "head_dim",
-    }  # fmt: skip
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+    }
     other = {"model_type", "hidden_act", "attention_bias", "use_sliding_window", "tie_word_embeddings", "rms_norm_eps"}
     rope_keys = {"rope_parameters", "rope_theta", "rope_scaling", "layer_types", "pad_token_id"}
     _refuse_unknown(llm, place, sizes | other | rope_keys, ignored["model"] + ignored["qwen3"])
@@ -142,14 +152,20 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
         raise CheckpointError(f"{place}: layer_types must all be full_attention; this is not an OmniVoice model")
     n = {key: _whole(llm, place, key) for key in sizes}
     config = LMConfig(
-        vocab_size=n["vocab_size"], hidden_size=n["hidden_size"], intermediate_size=n["intermediate_size"],
-        layers=n["num_hidden_layers"], heads=n["num_attention_heads"], kv_heads=n["num_key_value_heads"],
-        head_dim=n["head_dim"], rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
-        rope_theta=_rope_theta(llm, place), codebooks=_whole(raw, where, "num_audio_codebook", 8),
+        vocab_size=n["vocab_size"],
+        hidden_size=n["hidden_size"],
+        intermediate_size=n["intermediate_size"],
+        layers=n["num_hidden_layers"],
+        heads=n["num_attention_heads"],
+        kv_heads=n["num_key_value_heads"],
+        head_dim=n["head_dim"],
+        rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
+        rope_theta=_rope_theta(llm, place),
+        codebooks=_whole(raw, where, "num_audio_codebook", 8),
         audio_vocab_size=_whole(raw, where, "audio_vocab_size", 1025),
         audio_mask_id=_whole(raw, where, "audio_mask_id", 1024),
         codebook_weights=_codebook_weights(raw, where),
-    )  # fmt: skip
+    )
     if config.layers > MAX_LAYERS:
         raise CheckpointError(f"{place}: num_hidden_layers must be at most {MAX_LAYERS}, got {config.layers}")
     if config.audio_mask_id >= config.audio_vocab_size or config.heads % config.kv_heads or config.head_dim % 2:
@@ -163,8 +179,15 @@ def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
     _require(raw, where, "model_type", "higgs_audio_v2_tokenizer")
     acoustic = _section(raw, where, "acoustic_model_config")
     semantic = _section(raw, where, "semantic_model_config")
-    _supported(semantic, f"{where}: semantic_model_config", hidden_act="gelu", feat_extract_activation="gelu",
-               feat_extract_norm="group", do_stable_layer_norm=False, conv_pos_batch_norm=False)  # fmt: skip
+    _supported(
+        semantic,
+        f"{where}: semantic_model_config",
+        hidden_act="gelu",
+        feat_extract_activation="gelu",
+        feat_extract_norm="group",
+        do_stable_layer_norm=False,
+        conv_pos_batch_norm=False,
+    )
     config = CodecConfig(
         acoustic=_build(AcousticConfig, acoustic, f"{where}: acoustic_model_config", ignored["dac"]),
         semantic=_build(SemanticConfig, semantic, f"{where}: semantic_model_config", ignored["hubert"]),

@@ -52,9 +52,15 @@ class Engine:
     """
 
     def __init__(
-        self, sampler: Sampler, decoder: CodecDecoder, load_encoder: Callable[[], CodecEncoder],
-        codec_config: CodecConfig, tokenizer: TextTokenizer, codec_device: torch.device, words: Sequence[str] = (),
-    ):  # fmt: skip
+        self,
+        sampler: Sampler,
+        decoder: CodecDecoder,
+        load_encoder: Callable[[], CodecEncoder],
+        codec_config: CodecConfig,
+        tokenizer: TextTokenizer,
+        codec_device: torch.device,
+        words: Sequence[str] = (),
+    ):
         self.lm, self.decoder, self.codec_config, self.tokenizer = sampler.lm, decoder, codec_config, tokenizer
         self.sampler, self._load_encoder, self._codec_device = sampler, load_encoder, codec_device
         self.words = frozenset(words)  # all that it can say, for a model of a small vocabulary; else none
@@ -69,10 +75,16 @@ class Engine:
 
     @classmethod
     def load(
-        cls, folder: str | PathLike[str], device: str | torch.device = "cpu", dtype: torch.dtype | None = None, *,
-        codec_folder: str | PathLike[str] | None = None, ops: Ops = PLAIN_OPS,
-        compute_device: str | torch.device | None = None, speedups: Speedups = ALL_SPEEDUPS,
-    ) -> Engine:  # fmt: skip
+        cls,
+        folder: str | PathLike[str],
+        device: str | torch.device = "cpu",
+        dtype: torch.dtype | None = None,
+        *,
+        codec_folder: str | PathLike[str] | None = None,
+        ops: Ops = PLAIN_OPS,
+        compute_device: str | torch.device | None = None,
+        speedups: Speedups = ALL_SPEEDUPS,
+    ) -> Engine:
         """Load a snapshot folder straight into `dtype` (None: the device's best) on `device`.
 
         codec_folder: where the codec is, if not in `folder`/audio_tokenizer. ops: layer library.
@@ -88,24 +100,33 @@ class Engine:
         tokenizer = TextTokenizer.from_json(files.tokenizer_json())
         ops = with_fast_linear(ops) if speedups.fast_linear else ops
         lm, text = load_lm(
-            files.lm_config, files.lm_weights, ops=ops, device=where, dtype=dtype or best_dtype(target),
-            used_ids=tokenizer.used_ids, fused=speedups.fused_linears,
-        )  # fmt: skip
+            files.lm_config,
+            files.lm_weights,
+            ops=ops,
+            device=where,
+            dtype=dtype or best_dtype(target),
+            used_ids=tokenizer.used_ids,
+            fused=speedups.fused_linears,
+        )
         sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
         return cls._with_codec(sampler, files, tokenizer, ops, where)
 
     @classmethod
     def around(
-        cls, lm: OmniVoiceLM, text: TextEmbedding, files: CheckpointFiles, tokenizer: TextTokenizer,
+        cls,
+        lm: OmniVoiceLM,
+        text: TextEmbedding,
+        files: CheckpointFiles,
+        tokenizer: TextTokenizer,
         device: torch.device,
-    ) -> Engine:  # fmt: skip
+    ) -> Engine:
         """An engine that speaks with a language model as it is, one in training too, and the codec of `files`."""
         return cls._with_codec(_sampler_of(lm, text, device), files, tokenizer, with_fast_linear(PLAIN_OPS), device)
 
     @classmethod
     def _with_codec(
         cls, sampler: Sampler, files: CheckpointFiles, tokenizer: TextTokenizer, ops: Ops, where: torch.device
-    ) -> Engine:  # fmt: skip
+    ) -> Engine:
         """The decoder of `files` read to `where`, and the encoder when it is asked for: its names and shapes are
         checked with the decoder's."""
         where = codec_device(where)
@@ -118,9 +139,14 @@ class Engine:
         """This codec and tokenizer around another, unfused language model, such as one in training. device: where it
         computes, if not where this one does."""
         return Engine(
-            _sampler_of(lm, text, device or self.sampler.device), self.decoder, self._load_encoder, self.codec_config,
-            self.tokenizer, self._codec_device, tuple(self.words),
-        )  # fmt: skip
+            _sampler_of(lm, text, device or self.sampler.device),
+            self.decoder,
+            self._load_encoder,
+            self.codec_config,
+            self.tokenizer,
+            self._codec_device,
+            tuple(self.words),
+        )
 
     @torch.no_grad()  # not inference_mode: its tensors could be neither changed nor trained on by the caller
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
@@ -145,9 +171,12 @@ class Engine:
         return VoicePrompt(codes=codes, text=text, rms=prepared.rms, warnings=tuple(warnings))
 
     def generate(
-        self, requests: Sequence[GenerationRequest], *, on_step: OnStep | None = None,
+        self,
+        requests: Sequence[GenerationRequest],
+        *,
+        on_step: OnStep | None = None,
         generator: torch.Generator | None = None,
-    ) -> list[Speech]:  # fmt: skip
+    ) -> list[Speech]:
         """Speak every request; results in order. Modes may be mixed; each request has its own seed.
 
         generator: one shared CPU generator instead, drawn in upstream's order. on_step(done, total) may raise.
@@ -195,9 +224,13 @@ class Engine:
             return 0
         on_cpu = self.sampler.device.type == "cpu"
         return CPU_LIBRARIES * on_cpu + estimate_run(
-            plans, self._runner(free_bytes).batches(plans), self.lm.config, self.codec_config,
-            self.lm.get_dtype().itemsize, on_cpu=on_cpu,
-        )  # fmt: skip
+            plans,
+            self._runner(free_bytes).batches(plans),
+            self.lm.config,
+            self.codec_config,
+            self.lm.get_dtype().itemsize,
+            on_cpu=on_cpu,
+        )
 
     def estimate_encode_bytes(self, waveform: Waveform, text: str = "") -> int:
         """Working memory on the device that `encode_voice(waveform, text)` needs beside the weights, at most."""
@@ -222,9 +255,11 @@ class Engine:
     def _runner(self, free_bytes: int | None) -> Runner:
         device = self.sampler.device
         rows = rows_per_batch(
-            free_memory(device) if free_bytes is None else free_bytes, self.lm.config, self.lm.get_dtype().itemsize,
+            free_memory(device) if free_bytes is None else free_bytes,
+            self.lm.config,
+            self.lm.get_dtype().itemsize,
             on_cpu=device.type == "cpu",
-        )  # fmt: skip
+        )
         return Runner(self.sampler, self.tokenizer, rows)
 
     def _check_voice(self, voice: VoicePrompt | None) -> None:
@@ -245,11 +280,15 @@ class Engine:
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
         request, decoded = plan.request, [self._decode(chunk) for chunk in codes]
         samples = finish_speech(
-            decoded, sample_rate=SAMPLE_RATE,
-            reference_rms=None if request.voice is None else request.voice.rms, post_process=request.post_process,
-            pad_seconds=request.pad_seconds, fade_seconds=request.fade_seconds, target_samples=plan.target_samples,
+            decoded,
+            sample_rate=SAMPLE_RATE,
+            reference_rms=None if request.voice is None else request.voice.rms,
+            post_process=request.post_process,
+            pad_seconds=request.pad_seconds,
+            fade_seconds=request.fade_seconds,
+            target_samples=plan.target_samples,
             pauses=[*(chunk.pause_samples for chunk in plan.chunks), plan.tail_samples],
-        )  # fmt: skip
+        )
         waveform = Waveform(samples, SAMPLE_RATE)
         texts = tuple(chunk.text for chunk in plan.chunks)
         voice = request.voice or _voice_of(plan, codes[0], peak=float(decoded[0].abs().max()))

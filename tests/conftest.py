@@ -15,9 +15,17 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PACK_FILES = (
-    "__init__.py", "nodes", "omnivoice", "demo_voice", "workflows", "web", "locales", "pyproject.toml",
-    "requirements.txt", "LICENSE",
-)  # fmt: skip
+    "__init__.py",
+    "nodes",
+    "omnivoice",
+    "demo_voice",
+    "workflows",
+    "web",
+    "locales",
+    "pyproject.toml",
+    "requirements.txt",
+    "LICENSE",
+)
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "audio_tokenizer")
 
 

@@ -40,20 +40,44 @@ class Layers:
         """[..., inputs] -> [..., outputs], with bias."""
         return self.ops.Linear(inputs, outputs, device=self.device, dtype=self.dtype)
 
-    def conv1d(self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, padding: int = 0,
-               dilation: int = 1, groups: int = 1, bias: bool = True) -> nn.Module:  # fmt: skip
+    def conv1d(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        dilation: int = 1,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> nn.Module:
         """[B, inputs, L] -> [B, outputs, L']."""
         return self.ops.Conv1d(
-            inputs, outputs, kernel, stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias,
-            device=self.device, dtype=self.dtype,
-        )  # fmt: skip
+            inputs,
+            outputs,
+            kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            bias=bias,
+            device=self.device,
+            dtype=self.dtype,
+        )
 
     def upsample(self, inputs: int, outputs: int, stride: int) -> nn.Module:
         """[B, inputs, L] -> [B, outputs, L * stride]: transposed convolution, for odd strides too."""
         return self.ops.ConvTranspose1d(
-            inputs, outputs, 2 * stride, stride=stride, padding=(stride + 1) // 2, output_padding=stride % 2,
-            device=self.device, dtype=self.dtype,
-        )  # fmt: skip
+            inputs,
+            outputs,
+            2 * stride,
+            stride=stride,
+            padding=(stride + 1) // 2,
+            output_padding=stride % 2,
+            device=self.device,
+            dtype=self.dtype,
+        )
 
     def layer_norm(self, width: int, eps: float) -> nn.Module:
         """Over the last dimension."""

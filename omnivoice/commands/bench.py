@@ -159,10 +159,16 @@ def describe_machine(device: torch.device, dtype: torch.dtype) -> Machine:
     """What the numbers were measured on; names no user, host or path."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
     return {
-        "device": device.type, "name": name, "processor": processor_name(), "cores": os.cpu_count() or 0,
-        "threads": torch.get_num_threads(), "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(), "torch": torch.__version__, "dtype": str(dtype).removeprefix("torch."),
-    }  # fmt: skip
+        "device": device.type,
+        "name": name,
+        "processor": processor_name(),
+        "cores": os.cpu_count() or 0,
+        "threads": torch.get_num_threads(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "dtype": str(dtype).removeprefix("torch."),
+    }
 
 
 def machine_line(machine: Machine) -> str:

@@ -43,8 +43,11 @@ class Case:
 
 CLONE = Case("clone")
 STEP_CASES = (
-    CLONE, Case("clone_10s", reference=250), Case("no_reference", reference=0), Case("guidance_0", guidance=0.0),
-)  # fmt: skip
+    CLONE,
+    Case("clone_10s", reference=250),
+    Case("no_reference", reference=0),
+    Case("guidance_0", guidance=0.0),
+)
 # Where a speed-up shows, if not in the clone: early stop only in the full number of steps of a very short sound.
 SHOWN_IN = {"skip_unguided": STEP_CASES[3], "early_stop": Case("0.08 s", frames=2, steps=FULL_STEPS)}
 GROWTH: Mapping[str, tuple[Case, ...]] = {
@@ -92,9 +95,12 @@ class Bench:
     def prompt_ids(self, text: str, voice: VoicePrompt | None) -> tuple[int, ...]:
         """Token ids of the prompt of a case."""
         return build_prompt(
-            self.engine.tokenizer, text=text, reference_text=None if voice is None else voice.text, language=LANGUAGE,
+            self.engine.tokenizer,
+            text=text,
+            reference_text=None if voice is None else voice.text,
+            language=LANGUAGE,
             denoise=voice is not None,
-        ).ids  # fmt: skip
+        ).ids
 
     def layout(self, case: Case) -> tuple[list[int], list[int]]:
         """(rows, targets) of every document of the case."""

@@ -45,8 +45,11 @@ def product_rates(
 
     Weights are the model's own, so that they come from memory as they do in a step.
     """
-    weights = [(w, targets if name.startswith("audio_heads") else rows) for name, w in lm.named_parameters()
-               if w.ndim == 2 and "embed" not in name]  # fmt: skip
+    weights = [
+        (w, targets if name.startswith("audio_heads") else rows)
+        for name, w in lm.named_parameters()
+        if w.ndim == 2 and "embed" not in name
+    ]
     width = max(w.shape[1] for w, _ in weights)
     x = torch.linspace(-1, 1, rows * width, device=weights[0][0].device).view(rows, width).to(lm.get_dtype())
     inputs = {(n, w.shape[1]): x[:n, : w.shape[1]].contiguous() for w, n in weights}

@@ -112,11 +112,16 @@ def _step_time(bench: Bench, case: Case, decode: float) -> StepTime:
     lengths, targets = bench.layout(case)
     spoken, gflop = FULL_STEPS * spread.median, step_flops(bench.engine.lm.config, lengths, targets) / 1e9
     return StepTime(
-        case=case.name, rows=sum(lengths), targets=sum(targets), milliseconds=_scaled(spread, 1000),
+        case=case.name,
+        rows=sum(lengths),
+        targets=sum(targets),
+        milliseconds=_scaled(spread, 1000),
         real_time_factor=(spoken + decode) * FRAME_RATE / case.frames,
         tokens_per_second=bench.engine.lm.config.codebooks * case.frames / spoken,
-        gflop=gflop, gflop_per_second=gflop / spread.median, peak_bytes=peak,
-    )  # fmt: skip
+        gflop=gflop,
+        gflop_per_second=gflop / spread.median,
+        peak_bytes=peak,
+    )
 
 
 def _scaled(spread: Spread, by: float) -> Spread:
@@ -161,11 +166,15 @@ def _worth(bench: Bench, case: Case, off: dict[str, Speedups]) -> list[Worth]:
     seconds, scale = bench.alternate(calls), 1000 / (case.steps or bench.steps)
     return [
         Worth(
-            name, case.name, Spread.of(seconds[""], scale), Spread.of(seconds[name], scale),
-            Spread.of([b / a for a, b in zip(seconds[""], seconds[name])]), _same(codes[""], codes[name]),
+            name,
+            case.name,
+            Spread.of(seconds[""], scale),
+            Spread.of(seconds[name], scale),
+            Spread.of([b / a for a, b in zip(seconds[""], seconds[name])]),
+            _same(codes[""], codes[name]),
         )
         for name in off
-    ]  # fmt: skip
+    ]
 
 
 def _same(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:

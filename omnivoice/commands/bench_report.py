@@ -43,19 +43,41 @@ def size(value: int | None) -> str:
 def steps_table(rows: Sequence[StepTime]) -> str:
     """One line per case."""
     header = ("case", "rows", "ms/step (min-max)", "RTF", "tokens/s", "GFLOP", "GFLOP/s", "memory")
-    return table(header, [
-        (r.case, f"{r.rows}", spread(r.milliseconds, 1), f"{r.real_time_factor:.3f}", f"{r.tokens_per_second:.0f}",
-         f"{r.gflop:.1f}", f"{r.gflop_per_second:.0f}", size(r.peak_bytes)) for r in rows
-    ])  # fmt: skip
+    return table(
+        header,
+        [
+            (
+                r.case,
+                f"{r.rows}",
+                spread(r.milliseconds, 1),
+                f"{r.real_time_factor:.3f}",
+                f"{r.tokens_per_second:.0f}",
+                f"{r.gflop:.1f}",
+                f"{r.gflop_per_second:.0f}",
+                size(r.peak_bytes),
+            )
+            for r in rows
+        ],
+    )
 
 
 def speedups_table(rows: Sequence[Worth]) -> str:
     """One line per speed-up switched off."""
     header = ("switched off", "case", "on, ms/step", "off, ms/step", "off / on (min-max)", "tokens")
-    return table(header, [
-        (r.name, r.case, f"{r.on.median:.1f}", f"{r.off.median:.1f}", spread(r.ratio, 2),
-         "equal" if r.equal else "DIFFER") for r in rows
-    ])  # fmt: skip
+    return table(
+        header,
+        [
+            (
+                r.name,
+                r.case,
+                f"{r.on.median:.1f}",
+                f"{r.off.median:.1f}",
+                spread(r.ratio, 2),
+                "equal" if r.equal else "DIFFER",
+            )
+            for r in rows
+        ],
+    )
 
 
 def codec_table(rows: Sequence[CodecTime]) -> str:
@@ -72,9 +94,16 @@ def roofline_line(roofline: Roofline) -> str:
 def growth_table(growth: Mapping[str, Sequence[Point]]) -> str:
     """One line per point."""
     names = {"audio": "audio, s", "batch": "batch, items", "reference": "reference, s"}
-    rows = [(names[axis], f"{p.x:g}", f"{p.seconds_per_step:.3f}",
-             "" if p.real_time_factor is None else f"{p.real_time_factor:.3f}")
-            for axis, points in growth.items() for p in points]  # fmt: skip
+    rows = [
+        (
+            names[axis],
+            f"{p.x:g}",
+            f"{p.seconds_per_step:.3f}",
+            "" if p.real_time_factor is None else f"{p.real_time_factor:.3f}",
+        )
+        for axis, points in growth.items()
+        for p in points
+    ]
     return table(("growth", "size", "s/step", "RTF"), rows)
 
 

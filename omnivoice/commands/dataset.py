@@ -42,25 +42,40 @@ def run(options: argparse.Namespace) -> None:
     device = codec_device(usable_device(options.device))
     manifest = read_manifest(options.source)  # first: a wrong path is told before the codec is read
     dataset = build_dataset(
-        manifest, load_encoder(options.model, options.codec, device), device,
-        cache=default_cache(options.source) if options.cache is None else options.cache, language=options.language,
-        instruct=options.instruct, on_clip=show_progress,
-    )  # fmt: skip
+        manifest,
+        load_encoder(options.model, options.codec, device),
+        device,
+        cache=default_cache(options.source) if options.cache is None else options.cache,
+        language=options.language,
+        instruct=options.instruct,
+        on_clip=show_progress,
+    )
     print(dataset.report())
 
 
 def load_dataset(
-    source: str | PathLike[str], *, encoder: CodecEncoder, device: torch.device | str, language: str | None = None,
-    instruct: str | None = None, cache: str | PathLike[str] | None = None, on_clip: OnClip | None = None,
-) -> Dataset:  # fmt: skip
+    source: str | PathLike[str],
+    *,
+    encoder: CodecEncoder,
+    device: torch.device | str,
+    language: str | None = None,
+    instruct: str | None = None,
+    cache: str | PathLike[str] | None = None,
+    on_clip: OnClip | None = None,
+) -> Dataset:
     """The dataset in a folder or list, encoded where it is not yet; cache: default `.omnivoice_codes` in its folder.
 
     Raises InputError or FileError for a source without a usable clip, or that cannot be read.
     """
     return build_dataset(
-        read_manifest(source), encoder, device, cache=default_cache(source) if cache is None else cache,
-        language=language, instruct=instruct, on_clip=on_clip,
-    )  # fmt: skip
+        read_manifest(source),
+        encoder,
+        device,
+        cache=default_cache(source) if cache is None else cache,
+        language=language,
+        instruct=instruct,
+        on_clip=on_clip,
+    )
 
 
 def default_cache(source: str | PathLike[str]) -> Path:

@@ -32,8 +32,11 @@ def run_export(options: argparse.Namespace) -> None:
     files = locate_checkpoint(find_model(options.model), options.codec)
     lora = read_lora(options.lora, files.lm_config) if options.lora else None
     written = export_checkpoint(
-        files, Path(options.output), dtype=DTYPES.get(options.dtype),
-        loras=[(lora, options.strength)] if lora else [], overwrite=options.overwrite,
-    )  # fmt: skip
+        files,
+        Path(options.output),
+        dtype=DTYPES.get(options.dtype),
+        loras=[(lora, options.strength)] if lora else [],
+        overwrite=options.overwrite,
+    )
     merged = f", with {lora.describe()} of {lora.source} at strength {options.strength:g}" if lora else ""
     print(f"wrote {written} ({written.stat().st_size / 1e9:.2f} GB){merged}")

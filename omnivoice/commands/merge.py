@@ -19,19 +19,29 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """merge."""
     parser = commands.add_parser("merge", help="write a model with LoRAs merged in, as a folder or as one file")
     parser.add_argument(
-        "--lora", metavar="PATH", action="append", required=True,
+        "--lora",
+        metavar="PATH",
+        action="append",
+        required=True,
         help="a PEFT folder or a .safetensors file; given several times, they add up",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--strength", metavar="NUMBER", action="append", type=float, default=[],
+        "--strength",
+        metavar="NUMBER",
+        action="append",
+        type=float,
+        default=[],
         help="of the LoRAs, in their order, -10 to 10; default 1 for each",
-    )  # fmt: skip
+    )
     parser.add_argument("--model", metavar="FOLDER", help="model folder or file; default: as for speak")
     parser.add_argument("--codec", metavar="FOLDER", help="where the codec is, if the model has no audio_tokenizer/")
     parser.add_argument(
-        "-o", "--output", metavar="PATH", required=True,
+        "-o",
+        "--output",
+        metavar="PATH",
+        required=True,
         help="a name that ends in .safetensors: one file, for Load OmniVoice; else a new folder, for upstream too",
-    )  # fmt: skip
+    )
     parser.add_argument("--dtype", choices=tuple(DTYPES), help="precision of the language model; default: as stored")
     parser.add_argument("--overwrite", action="store_true", help="replace a model file (never a folder)")
     parser.set_defaults(run=run_merge)

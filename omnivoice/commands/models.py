@@ -38,9 +38,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
     parser.add_argument(
-        "--dtype", choices=(*DTYPES, FASTEST), help="precision; default: the device's best. fastest: bfloat16 on CPUs "
-        "that are quicker in it",
-    )  # fmt: skip
+        "--dtype",
+        choices=(*DTYPES, FASTEST),
+        help="precision; default: the device's best. fastest: bfloat16 on CPUs that are quicker in it",
+    )
 
 
 def load_engine(options: argparse.Namespace) -> Engine:

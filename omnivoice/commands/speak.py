@@ -43,14 +43,20 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--guidance", type=float, default=defaults.guidance, help=f"default {defaults.guidance}")
     inexact = "not exact: changes the speech"
     parser.add_argument(
-        "--experimental-unconditional-every", type=int, default=defaults.unconditional_every, metavar="N",
+        "--experimental-unconditional-every",
+        type=int,
+        default=defaults.unconditional_every,
+        metavar="N",
         help=f"the unconditional half of guidance at every Nth step only; {inexact}; default 1, exact",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--experimental-prefix-refresh", type=float, default=defaults.prefix_refresh, metavar="SHARE",
+        "--experimental-prefix-refresh",
+        type=float,
+        default=defaults.prefix_refresh,
+        metavar="SHARE",
         help=f"keep what the model made of prompt and reference until SHARE (0-1) of the tokens is revealed since; "
         f"{inexact}; default 0, exact",
-    )  # fmt: skip
+    )
     add_model_options(parser)
     parser.set_defaults(run=run)
 
@@ -72,10 +78,17 @@ def run(options: argparse.Namespace) -> None:
     engine = load_engine(options)
     voice = load_voice(engine, options.voice, options.transcript) if options.voice else None
     request = GenerationRequest(
-        text=text, voice=voice, design=options.design or described, language=options.language, seed=options.seed,
-        speed=options.speed, duration=options.duration, exact_length=options.exact_length,
-        post_process=not options.no_post_process, sampling=sampling_from(options),
-    )  # fmt: skip
+        text=text,
+        voice=voice,
+        design=options.design or described,
+        language=options.language,
+        seed=options.seed,
+        speed=options.speed,
+        duration=options.duration,
+        exact_length=options.exact_length,
+        post_process=not options.no_post_process,
+        sampling=sampling_from(options),
+    )
     start = time.perf_counter()
     speech = engine.generate([request], on_step=show_progress)[0]
     write_wav(output, speech.waveform)

@@ -52,9 +52,11 @@ _LOG = logging.getLogger("omnivoice_nodes")
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """train."""
     parser = commands.add_parser(
-        "train", help="train a LoRA or a full fine-tune", epilog=f"an example config.toml:\n\n{EXAMPLE}",
+        "train",
+        help="train a LoRA or a full fine-tune",
+        epilog=f"an example config.toml:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("config", help="a .toml or .json file that says what to train on what; see the example below")
     parser.set_defaults(run=run)
 
@@ -110,9 +112,7 @@ _ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "
 def _check_alike(trainer: Trainer, data: str, base: str) -> None:
     """Raise InputError in every process unless all are about to do the same steps on the same clips and model."""
     world, device = trainer.world, trainer.model.device
-    for what, number in (
-        ("clips", int(data[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)
-    ):  # fmt: skip
+    for what, number in (("clips", int(data[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)):
         if not world.agree(torch.tensor([number], dtype=torch.int64, device=device)):
             raise InputError(f"the processes begin with different {what}: let all use the same data, model and output")
 
@@ -128,9 +128,14 @@ def _dataset(order: TrainOrder, device: torch.device) -> Dataset:
     place = codec_device(device)
     model, codec = (str(path) if path else None for path in (order.model, order.codec))
     return load_dataset(
-        order.data, encoder=load_encoder(model, codec, place), device=place, language=order.language,
-        instruct=order.instruct, cache=order.cache, on_clip=show_progress,
-    )  # fmt: skip
+        order.data,
+        encoder=load_encoder(model, codec, place),
+        device=place,
+        language=order.language,
+        instruct=order.instruct,
+        cache=order.cache,
+        on_clip=show_progress,
+    )
 
 
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:
@@ -141,15 +146,20 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
 def _load(
     files: CheckpointFiles, settings: TrainSettings, device: torch.device
-) -> tuple[OmniVoiceLM, TextEmbedding, TextTokenizer]:  # fmt: skip
+) -> tuple[OmniVoiceLM, TextEmbedding, TextTokenizer]:
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
     dtype = training_dtype(settings.training_dtype, device)
     stored = torch.float32 if settings.method == "full" else dtype  # what is trained must not begin rounded
     place = torch.device("cpu") if settings.offloading else device
     lm, text = load_lm(
-        files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=place, dtype=stored, used_ids=tokenizer.used_ids,
+        files.lm_config,
+        files.lm_weights,
+        ops=PLAIN_OPS,
+        device=place,
+        dtype=stored,
+        used_ids=tokenizer.used_ids,
         fused=False,
-    )  # fmt: skip
+    )
     lm.dtype = dtype
     return lm, text, tokenizer
 
@@ -160,9 +170,7 @@ def _plan(settings: TrainSettings, world: World) -> str:
     return f"training {what}: {settings.steps} steps of at most {rows} rows, learning rate {settings.learning_rate:g}"
 
 
-def _speaker(
-    trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path
-) -> Callable[[int], None]:  # fmt: skip
+def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path) -> Callable[[int], None]:
     """Speaks the sample text with the model as it is, into a file of that step."""
     engine = Engine.around(trainer.model.lm, trainer.model.text, files, tokenizer, trainer.model.device)
     folder, request = make_folder(output / SAMPLES), GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED)
@@ -218,21 +226,24 @@ def _interruption() -> Iterator[Callable[[], bool]]:
 
 def _write(
     trainer: Trainer, folder: RunFolder, files: CheckpointFiles, order: TrainOrder, dataset: Dataset, base: str
-) -> list[Path]:  # fmt: skip
+) -> list[Path]:
     """What was learnt: a LoRA as one file and as PEFT's folder, or a model folder."""
     name, model, settings = file_name(order), trainer.model, trainer.settings
     if settings.method == "full":
         return _write_models(trainer, folder, files, order.output)
     metadata = {
-        "base": base[:16], "data": dataset.summary(), "steps": str(trainer.step_count),
+        "base": base[:16],
+        "data": dataset.summary(),
+        "steps": str(trainer.step_count),
         "settings": f"rank {settings.rank}, alpha {settings.alpha:g}, learning rate {settings.learning_rate:g}",
-    }  # fmt: skip
+    }
     written = [write_lora(order.output / f"{name}.safetensors", trained_lora(model, name), metadata, overwrite=True)]
     whole = trained_lora(model, name, whole_weights=True)
     written.append(
-        write_peft(order.output / ADAPTER, whole, metadata, rslora=settings.rslora, dropout=settings.dropout,
-                   overwrite=True)
-    )  # fmt: skip
+        write_peft(
+            order.output / ADAPTER, whole, metadata, rslora=settings.rslora, dropout=settings.dropout, overwrite=True
+        )
+    )
     best = folder.best()
     if best is not None:
         weights, step = best

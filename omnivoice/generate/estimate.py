@@ -93,9 +93,14 @@ def _scoring(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
 
 
 def estimate_run(
-    plans: Sequence[GenerationPlan], batches: Iterable[BatchSize], lm: LMConfig, codec: CodecConfig, itemsize: int, *,
+    plans: Sequence[GenerationPlan],
+    batches: Iterable[BatchSize],
+    lm: LMConfig,
+    codec: CodecConfig,
+    itemsize: int,
+    *,
     on_cpu: bool,
-) -> int:  # fmt: skip
+) -> int:
     """Bytes for running `plans` in these batches, decoding and, where that takes the same memory, finishing them."""
     sampled = max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) for size in batches)
     decoded = max(estimate_decoding(chunk.frames, codec, on_cpu=on_cpu) for plan in plans for chunk in plan.chunks)

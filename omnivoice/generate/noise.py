@@ -65,9 +65,11 @@ def gumbel(uniform: Tensor) -> Tensor:
 
 
 def draw_noise(
-    generators: Sequence[torch.Generator], shapes: Sequence[tuple[int, int, int]],
-    counts: Sequence[tuple[int, ...]], sampling: Sampling,
-) -> list[ItemNoise]:  # fmt: skip
+    generators: Sequence[torch.Generator],
+    shapes: Sequence[tuple[int, int, int]],
+    counts: Sequence[tuple[int, ...]],
+    sampling: Sampling,
+) -> list[ItemNoise]:
     """Noise for items of shape (K, T, V) that reveal counts[i][step] tokens.
 
     generators[i] is advanced; several items may share one, and are then drawn in turn at every step.

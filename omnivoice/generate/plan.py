@@ -48,14 +48,22 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
         )
     exact = round(request.duration * SAMPLE_RATE) if request.exact_length and request.duration else None
     return GenerationPlan(
-        request=request, chunks=tuple(chunks), language=language, instruct=instruct,
+        request=request,
+        chunks=tuple(chunks),
+        language=language,
+        instruct=instruct,
         seed=secrets.randbelow(2**32) if request.seed is None else request.seed,
-        chunked=chunked, tail_samples=tail_samples, target_samples=exact,
+        chunked=chunked,
+        tail_samples=tail_samples,
+        target_samples=exact,
         warnings=(
-            *language_warnings, *tag_warnings(text), *_design_warnings(instruct, language, request.voice),
-            *_speed_warnings(request), *_experimental_warnings(request.sampling),
+            *language_warnings,
+            *tag_warnings(text),
+            *_design_warnings(instruct, language, request.voice),
+            *_speed_warnings(request),
+            *_experimental_warnings(request.sampling),
         ),
-    )  # fmt: skip
+    )
 
 
 def _spoken(pieces: Sequence[Piece]) -> tuple[list[Piece], float]:

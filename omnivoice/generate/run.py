@@ -93,9 +93,13 @@ class Runner:
         elif chunk.follows_first:
             text, reference = plan.chunks[0].text, first[0]
         prompt = build_prompt(
-            self.tokenizer, text=chunk.text, reference_text=text, language=plan.language, instruct=plan.instruct,
+            self.tokenizer,
+            text=chunk.text,
+            reference_text=text,
+            language=plan.language,
+            instruct=plan.instruct,
             denoise=plan.request.denoise and reference is not None,
-        )  # fmt: skip
+        )
         return Item(prompt.ids, reference, chunk.frames)
 
     def _batches(self, items: Sequence[Item], sampling: Sampling) -> Iterator[list[int]]:
@@ -143,8 +147,9 @@ def rounds(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job
     short = [(p, 0) for p, plan in enumerate(plans) if not plan.chunked]
     yield from _by_sampling(plans, short)
     for chunk in range(max((len(plan.chunks) for plan in plans), default=0)):
-        yield from _by_sampling(plans, [(p, chunk) for p, plan in enumerate(plans)
-                                        if plan.chunked and chunk < len(plan.chunks)])  # fmt: skip
+        yield from _by_sampling(
+            plans, [(p, chunk) for p, plan in enumerate(plans) if plan.chunked and chunk < len(plan.chunks)]
+        )
 
 
 def _by_sampling(plans: Sequence[GenerationPlan], jobs: Sequence[Job]) -> Iterator[tuple[Sampling, list[Job]]]:

@@ -69,9 +69,15 @@ class Sampler:
                 log_probs = run(codes)
                 if any(counts[step]):
                     codes, good = reveal(
-                        codes, log_probs, cells, step=step, counts=counts[step], noise=noise, sampling=sampling,
+                        codes,
+                        log_probs,
+                        cells,
+                        step=step,
+                        counts=counts[step],
+                        noise=noise,
+                        sampling=sampling,
                         mask_id=config.audio_mask_id,
-                    )  # fmt: skip
+                    )
                     finite = finite & good
             on_step(len(items))
         if not bool(finite):
@@ -91,6 +97,9 @@ class Sampler:
         layout, guidance = packed.layout, sampling.guidance
         return self.graphs.runner(
             (layout.lengths, layout.target_lengths, guidance, self.speedups),
-            partial(predict, self.lm, packed, guidance, self.speedups), codes, packed.base,
-            weights=weights_identity(self.lm, packed.base.device), steps=steps,
-        )  # fmt: skip
+            partial(predict, self.lm, packed, guidance, self.speedups),
+            codes,
+            packed.base,
+            weights=weights_identity(self.lm, packed.base.device),
+            steps=steps,
+        )

@@ -81,9 +81,16 @@ class Cells:
 
 
 def reveal(
-    codes: Tensor, log_probs: Tensor, cells: Cells, *, step: int, counts: Sequence[int], noise: BatchNoise,
-    sampling: Sampling, mask_id: int,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    codes: Tensor,
+    log_probs: Tensor,
+    cells: Cells,
+    *,
+    step: int,
+    counts: Sequence[int],
+    noise: BatchNoise,
+    sampling: Sampling,
+    mask_id: int,
+) -> tuple[Tensor, Tensor]:
     """Codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
 
     log_probs: [sum of T, K, V] float32. Already revealed cells are never chosen again. Also returns a bool [],

@@ -21,13 +21,7 @@ import torch
 from ..errors import AudioError, FileError
 from ..types import Waveform
 from .files import open_regular, write_atomic
-from .limits import (
-    MAX_AUDIO_BYTES,
-    MAX_COMMENT_CHARS,
-    MIB,
-    check_audio_layout,
-    check_audio_size,
-)
+from .limits import MAX_AUDIO_BYTES, MAX_COMMENT_CHARS, MIB, check_audio_layout, check_audio_size
 from .paths import as_path, shown_name
 from .text_in import clean_text
 from .wav import UnsupportedWav, is_wav, read_wav, render_wav
@@ -36,10 +30,7 @@ AI_COMMENT = "AI-generated speech (OmniVoice)"
 
 _LOG = logging.getLogger("omnivoice_nodes")
 _MIN_PYAV = (17, 1)  # earlier FFmpeg: memory corruption in its IAMF reader
-_OPTIONS = (
-    ("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"),
-    ("protocol_whitelist", "none"),
-)
+_OPTIONS = (("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"), ("protocol_whitelist", "none"))
 
 
 def read_audio(path: str | PathLike[str], *, whole: bool = False) -> Waveform:

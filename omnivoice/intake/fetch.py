@@ -121,10 +121,14 @@ def _opener() -> urllib.request.OpenerDirector:
     """Put together by hand: urllib's usual one also opens file, ftp and data addresses."""
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(), urllib.request.HTTPHandler(), urllib.request.HTTPSHandler(), _Redirects(),
-        urllib.request.HTTPErrorProcessor(), urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        _Redirects(),
+        urllib.request.HTTPErrorProcessor(),
+        urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.UnknownHandler(),
-    ):  # fmt: skip
+    ):
         opener.add_handler(handler)
     return opener
 

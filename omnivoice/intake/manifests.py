@@ -23,9 +23,7 @@ from .limits import MAX_DATASET_FILES, MAX_DATASET_ROWS, MAX_TRANSCRIPT_BYTES
 from .manifest_lines import Fields, Lines, read_jsonl, read_plain, read_table
 from .paths import as_path, shown_name
 
-AUDIO_SUFFIXES = (
-    ".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka",
-)  # fmt: skip
+AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka")
 TEXT_SUFFIXES = (".txt", ".lab")  # the first one counts where both are there
 TABLE, TABLE_SUFFIXES, JSONL = "metadata.csv", (".csv", ".tsv", ".txt", ".lst", ".list"), ".jsonl"
 AUDIO_FOLDERS = ("", "wavs", "clips", "audio")  # where a table's recordings are, seen from it
@@ -287,9 +285,14 @@ def _row(fields: Fields, finder: _Finder) -> Row | str:
     if isinstance(found, str):
         return found
     return Row(
-        _name(fields.name), found, fields.text, language=fields.language or None, instruct=fields.instruct or None,
-        pinyin=fields.pinyin or None, clean_start=int(start) if start else None,
-    )  # fmt: skip
+        _name(fields.name),
+        found,
+        fields.text,
+        language=fields.language or None,
+        instruct=fields.instruct or None,
+        pinyin=fields.pinyin or None,
+        clean_start=int(start) if start else None,
+    )
 
 
 def _name(text: str) -> str:

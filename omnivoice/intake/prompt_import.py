@@ -30,8 +30,10 @@ from .voice_files import check_codes, clean_voice_text
 
 _MAX_ENTRIES = 16
 _MAX_PROGRAM_BYTES = 64 << 10
-_ENTRY = re.compile(r"[^/\\]{1,120}/(data\.pkl|data/\d{1,3}|version|byteorder|\.format_version|\.storage_alignment"
-                    r"|\.data/serialization_id)")  # fmt: skip
+_ENTRY = re.compile(
+    r"[^/\\]{1,120}/(data\.pkl|data/\d{1,3}|version|byteorder|\.format_version|\.storage_alignment"
+    r"|\.data/serialization_id)"
+)
 _KEYS = {"format_version", "ref_audio_tokens", "ref_text", "ref_rms"}
 _REBUILD, _ORDERED = "torch._utils _rebuild_tensor_v2", "collections OrderedDict"
 _STORAGES: Mapping[str, torch.dtype] = MappingProxyType(

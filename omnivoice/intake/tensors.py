@@ -152,9 +152,12 @@ class TensorSource:
 
 
 def stream_tensors(
-    path: str | PathLike[str], sources: Mapping[str, TensorSource], metadata: Mapping[str, str], *,
+    path: str | PathLike[str],
+    sources: Mapping[str, TensorSource],
+    metadata: Mapping[str, str],
+    *,
     overwrite: bool = True,
-) -> Path:  # fmt: skip
+) -> Path:
     """As `write_tensors`, holding one tensor at a time. What `make` raises is raised, and nothing is written."""
     where = as_path(path)
     if overwrite and os.path.lexists(where):

@@ -39,9 +39,7 @@ class OmniVoiceLM(nn.Module):
     Weights are left uninitialised: `weights.load` fills every one or refuses. fused: see `lm/fused.py`.
     """
 
-    def __init__(
-        self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype, fused: bool = True
-    ):  # fmt: skip
+    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype, fused: bool = True):
         super().__init__()
         self.config = config
         self.dtype = dtype

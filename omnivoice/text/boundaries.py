@@ -12,15 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from .characters import (
-    break_table,
-    clause_marks,
-    is_closer,
-    is_opener,
-    is_unspaced,
-    sentence_ends,
-    word_marks,
-)
+from .characters import break_table, clause_marks, is_closer, is_opener, is_unspaced, sentence_ends, word_marks
 from .tags import BRACKETED
 
 NEVER, INSIDE, CHARACTER, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 8)

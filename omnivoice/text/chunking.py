@@ -13,17 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..errors import InputError
-from .boundaries import (
-    CHARACTER,
-    CLAUSE,
-    INSIDE,
-    LINE,
-    PARAGRAPH,
-    SENTENCE,
-    SPACE,
-    WEAK,
-    cut_ranks,
-)
+from .boundaries import CHARACTER, CLAUSE, INSIDE, LINE, PARAGRAPH, SENTENCE, SPACE, WEAK, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
 from .duration import char_weight
@@ -36,8 +26,15 @@ _EXPLODED = (PARAGRAPH, LINE, SENTENCE, WEAK, CLAUSE)
 _EVENLY = (SPACE, CHARACTER, INSIDE)
 # What a cut of each rank costs, in chunks.
 _CUT_COSTS = {
-    PARAGRAPH: 0.0, LINE: 0.05, SENTENCE: 0.15, WEAK: 0.4, CLAUSE: 0.5, SPACE: 1.0, CHARACTER: 1.3, INSIDE: 2.0,
-}  # fmt: skip
+    PARAGRAPH: 0.0,
+    LINE: 0.05,
+    SENTENCE: 0.15,
+    WEAK: 0.4,
+    CLAUSE: 0.5,
+    SPACE: 1.0,
+    CHARACTER: 1.3,
+    INSIDE: 2.0,
+}
 _MUTE_COST = 10.0  # of a chunk without a letter or number: the model would make noise of it
 
 

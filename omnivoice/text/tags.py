@@ -16,9 +16,20 @@ from ..errors import InputError
 from ..intake.tables import load_table
 
 NONVERBAL_TAGS: tuple[str, ...] = (
-    "laughter", "sigh", "confirmation-en", "question-en", "question-ah", "question-oh", "question-ei", "question-yi",
-    "surprise-ah", "surprise-oh", "surprise-wa", "surprise-yo", "dissatisfaction-hnn",
-)  # fmt: skip
+    "laughter",
+    "sigh",
+    "confirmation-en",
+    "question-en",
+    "question-ah",
+    "question-oh",
+    "question-ei",
+    "question-yi",
+    "surprise-ah",
+    "surprise-oh",
+    "surprise-wa",
+    "surprise-yo",
+    "dissatisfaction-hnn",
+)
 """The tags OmniVoice was trained on (upstream models/omnivoice.py:1651)."""
 
 BRACKETED = re.compile(r"\[([^\[\]\n]{1,200})\]")

@@ -29,9 +29,16 @@ _LOG = logging.getLogger("omnivoice_nodes")
 
 
 def build_trainer(
-    lm: OmniVoiceLM, text: TextEmbedding, tokenizer: TextTokenizer, dataset: Dataset, settings: TrainSettings, *,
-    device: torch.device, world: World = SINGLE, lora: LoRA | None = None,
-) -> Trainer:  # fmt: skip
+    lm: OmniVoiceLM,
+    text: TextEmbedding,
+    tokenizer: TextTokenizer,
+    dataset: Dataset,
+    settings: TrainSettings,
+    *,
+    device: torch.device,
+    world: World = SINGLE,
+    lora: LoRA | None = None,
+) -> Trainer:
     """A trainer at step 0. lm: unfused, on the CPU or the device; it belongs to the trainer from now on. lora: an
     adapter to begin with. Raises InputError for a dataset that does not fit the model, LoraError for the adapter."""
     check_dataset(dataset, lm)

@@ -53,10 +53,15 @@ def graph_rows(waveforms: Sequence[Waveform], texts: Sequence[str]) -> Manifest:
 
 
 def build_dataset(
-    manifest: Manifest, encoder: CodecEncoder, device: torch.device | str, *,
-    cache: str | PathLike[str] | None = None, language: str | None = None, instruct: str | None = None,
+    manifest: Manifest,
+    encoder: CodecEncoder,
+    device: torch.device | str,
+    *,
+    cache: str | PathLike[str] | None = None,
+    language: str | None = None,
+    instruct: str | None = None,
     on_clip: OnClip | None = None,
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     """Check and encode every row, on `device`, where the encoder computes.
 
     cache: a folder for codes, made if it is not there; None keeps none. language, instruct: for rows without their
@@ -122,9 +127,10 @@ class _Reader:
             samples = prepare_clip(read_audio(row.audio, whole=True) if isinstance(row.audio, Path) else row.audio)
             _check(labelled, samples.shape[1] // self._encoder.config.hop_length)
             codes = check_clip_codes(
-                self._encoder.encode(samples.to(self._device)).cpu(), self._encoder.config.codebooks,
+                self._encoder.encode(samples.to(self._device)).cpu(),
+                self._encoder.config.codebooks,
                 self._encoder.config.codebook_size,
-            )  # fmt: skip
+            )
             self._store.write(content, codes)
         _check(labelled, codes.shape[1])
         return replace(labelled, codes=_plain(codes)), content
@@ -135,10 +141,14 @@ def _labelled(row: Row, defaults: _Labels) -> Clip:
     text = _text(row.text, "the text")
     pinyin = None if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
     return Clip(
-        row.name, torch.empty(0, 0, dtype=torch.int16), text, language=_language(row.language) or defaults.language,
-        instruct=_instruct(_label(row.instruct) or defaults.instruct, text), pinyin=pinyin,
+        row.name,
+        torch.empty(0, 0, dtype=torch.int16),
+        text,
+        language=_language(row.language) or defaults.language,
+        instruct=_instruct(_label(row.instruct) or defaults.instruct, text),
+        pinyin=pinyin,
         clean_start=row.clean_start,
-    )  # fmt: skip
+    )
 
 
 def _text(text: str, name: str) -> str:

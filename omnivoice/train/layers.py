@@ -47,7 +47,7 @@ class LowRankLinear(WholeLinear):
 
     def __init__(
         self, weight: Tensor, rank: int, scale: float, dropout: float, generator: torch.Generator, device: torch.device
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, trained=False)
         rows, columns = weight.shape
         self.scale, self.dropout = scale, dropout
@@ -67,9 +67,14 @@ class LowRankEmbedding(WholeEmbedding):
     """A frozen embedding and a pair: up [rows, r] begins with zeros, down [r, E] normal, as PEFT's, transposed."""
 
     def __init__(
-        self, weight: Tensor, rank: int, scale: float, dtype: torch.dtype, generator: torch.Generator,
+        self,
+        weight: Tensor,
+        rank: int,
+        scale: float,
+        dtype: torch.dtype,
+        generator: torch.Generator,
         device: torch.device,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(weight, trained=False, dtype=dtype)
         self.scale = scale
         self.down = nn.Parameter(torch.empty(rank, weight.shape[1]).normal_(generator=generator).to(device))

@@ -42,9 +42,13 @@ class Outcome:
 
 
 def train(
-    trainer: Trainer, folder: RunFolder | None = None, *, on_step: OnStep | None = None,
-    on_validation: OnValidation | None = None, on_sample: OnSample | None = None,
-) -> Outcome:  # fmt: skip
+    trainer: Trainer,
+    folder: RunFolder | None = None,
+    *,
+    on_step: OnStep | None = None,
+    on_validation: OnValidation | None = None,
+    on_sample: OnSample | None = None,
+) -> Outcome:
     """Run until all steps are done or something says stop; the trainer holds the result.
 
     folder: where states and metrics go, if anywhere; of use in the leading process alone. Raises FileError if its disk
@@ -102,7 +106,12 @@ def _validate(trainer: Trainer, folder: RunFolder | None, on_validation: OnValid
 
 def _entry(trainer: Trainer, report: StepReport) -> dict[str, object]:
     return {
-        "step": report.step, "loss": report.loss, "learning_rate": report.learning_rate, "grad_norm": report.grad_norm,
-        "tokens": report.tokens, "seconds": round(report.seconds, 4), "epoch": trainer.cursor.epoch,
+        "step": report.step,
+        "loss": report.loss,
+        "learning_rate": report.learning_rate,
+        "grad_norm": report.grad_norm,
+        "tokens": report.tokens,
+        "seconds": round(report.seconds, 4),
+        "epoch": trainer.cursor.epoch,
         "skipped": report.skipped,
-    }  # fmt: skip
+    }

@@ -70,9 +70,12 @@ def make_example(
     prompt: tuple[int, ...] = ()
     if not unconditional:
         prompt = build_prompt(
-            tokenizer, text=text, language=clip.language if language else None,
-            instruct=clip.instruct if instruct else None, denoise=noisy,
-        ).ids  # fmt: skip
+            tokenizer,
+            text=text,
+            language=clip.language if language else None,
+            instruct=clip.instruct if instruct else None,
+            denoise=noisy,
+        ).ids
     return Example(prompt, codes.masked_fill(drawn, mask_id), codes.masked_fill(~drawn, IGNORED), shown)
 
 

@@ -33,9 +33,14 @@ class TrainingModel(nn.Module):
     """
 
     def __init__(
-        self, lm: OmniVoiceLM, text: TextEmbedding, settings: TrainSettings, *, device: torch.device,
+        self,
+        lm: OmniVoiceLM,
+        text: TextEmbedding,
+        settings: TrainSettings,
+        *,
+        device: torch.device,
         generator: torch.Generator,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         weights = lm.config.codebook_weights
         if len(weights) != lm.config.codebooks:
@@ -78,9 +83,16 @@ class TrainingModel(nn.Module):
             self._layers[name] = layer
 
     def _layer(
-        self, part: str, weight: Tensor, settings: TrainSettings, generator: torch.Generator, dtype: torch.dtype, *,
-        trained: bool, pair: bool,
-    ) -> nn.Module:  # fmt: skip
+        self,
+        part: str,
+        weight: Tensor,
+        settings: TrainSettings,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        *,
+        trained: bool,
+        pair: bool,
+    ) -> nn.Module:
         rank, scale = settings.rank, settings.scale
         if part == "audio_embeddings":
             if pair:
@@ -130,9 +142,12 @@ class TrainingModel(nn.Module):
             parts.append(audio[first_audio : first_audio + frames])
             first_text, first_audio = first_text + texts, first_audio + frames
         layout = PackedLayout.build(
-            [one.length for one in examples], [one.targets for one in examples], head_dim=self.config.head_dim,
-            theta=self.config.rope_theta, device=self.device,
-        )  # fmt: skip
+            [one.length for one in examples],
+            [one.targets for one in examples],
+            head_dim=self.config.head_dim,
+            theta=self.config.rope_theta,
+            device=self.device,
+        )
         return torch.cat(parts), layout
 
 

@@ -153,16 +153,18 @@ def _discard_torn(path: Path) -> None:
             discard(path)
 
 
-def open_run(
-    folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True
-) -> RunFolder:  # fmt: skip
+def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True) -> RunFolder:
     """The folder of this run, made if needed. data, base: fingerprints of the clips and of the model.
 
     Raises InputError if it holds a run that cannot be gone on with: other settings, clips or model, or not `resume`.
     """
     own = {
-        "format": FORMAT, "format_version": FORMAT_VERSION, "settings": settings.as_table(), "data": data, "base": base,
-    }  # fmt: skip
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "settings": settings.as_table(),
+        "data": data,
+        "base": base,
+    }
     own = json.loads(json.dumps(own))  # as it will be read
     remove_stale_temps(make_folder(folder), seconds=WRITTEN_SECONDS)
     path = folder / SETTINGS
@@ -207,9 +209,11 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str,
     """One state as one file, atomically. Raises FileError."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
     metadata = {
-        "format": FORMAT, "format_version": FORMAT_VERSION, "numbers": json.dumps(dict(numbers)),
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "numbers": json.dumps(dict(numbers)),
         "sha256": _digest(plain, numbers),
-    }  # fmt: skip
+    }
     write_tensors(path, plain, metadata)
 
 

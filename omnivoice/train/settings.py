@@ -173,16 +173,29 @@ def language_preset(seconds: float) -> TrainSettings:
 PRESETS = MappingProxyType({"voice": voice_preset, "language": language_preset})
 
 _CHOICES = {
-    "method": METHODS, "audio_modules": AUDIO_MODULES, "optimizer": OPTIMIZERS, "schedule": SCHEDULES,
+    "method": METHODS,
+    "audio_modules": AUDIO_MODULES,
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
     "training_dtype": DTYPES,
-}  # fmt: skip
+}
 # Name -> entry of the table of limits.
 _NUMBERS = {
-    "rank": "lora_rank", "alpha": "lora_alpha", "dropout": "dropout",
-    "steps": "training_steps", "learning_rate": "learning_rate", "warmup": "share",
-    "weight_decay": "share", "max_grad_norm": "max_grad_norm",
-    "batch_tokens": "batch_tokens", "batch_size": "batch_size",
-    "accumulation": "grad_accumulation_steps", "seed": "seed",
-    "validation": "validation", "validate_every": "every", "save_every": "every",
-    "sample_every": "every", "patience": "patience",
-}  # fmt: skip
+    "rank": "lora_rank",
+    "alpha": "lora_alpha",
+    "dropout": "dropout",
+    "steps": "training_steps",
+    "learning_rate": "learning_rate",
+    "warmup": "share",
+    "weight_decay": "share",
+    "max_grad_norm": "max_grad_norm",
+    "batch_tokens": "batch_tokens",
+    "batch_size": "batch_size",
+    "accumulation": "grad_accumulation_steps",
+    "seed": "seed",
+    "validation": "validation",
+    "validate_every": "every",
+    "save_every": "every",
+    "sample_every": "every",
+    "patience": "patience",
+}

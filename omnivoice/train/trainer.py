@@ -54,9 +54,14 @@ class Trainer:
     """Trains `model` on `source`. world: the processes that share the work; all must be made alike."""
 
     def __init__(
-        self, model: TrainingModel, source: Source, settings: TrainSettings, *, validation: Source | None = None,
+        self,
+        model: TrainingModel,
+        source: Source,
+        settings: TrainSettings,
+        *,
+        validation: Source | None = None,
         world: World = SINGLE,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.model, self.source, self.settings, self.validation, self.world = model, source, settings, validation, world
         self.trained = model.trained()
         self.optimizers = make_optimizers(self.trained, settings)
@@ -179,9 +184,13 @@ class Trainer:
                 if isinstance(value, Tensor):
                     tensors[f"optimizer.{key}.{name}"] = value
         return tensors, {
-            "step": self.step_count, "epoch": self.cursor.epoch, "position": self.cursor.position,
-            "tokens": self.tokens, "skipped": self.skipped, "stale": self.stale,
-        }  # fmt: skip
+            "step": self.step_count,
+            "epoch": self.cursor.epoch,
+            "position": self.cursor.position,
+            "tokens": self.tokens,
+            "skipped": self.skipped,
+            "stale": self.stale,
+        }
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
         """Go on from a `state` of a trainer made alike. Raises CheckpointError for that of another, and for one that
@@ -217,9 +226,13 @@ class Trainer:
         kinds = {name: isinstance(value, int) and value >= 0 for name, value in numbers.items()}
         losses, best = tensors.get("losses"), tensors.get("best")
         if (
-            kinds != dict.fromkeys(self.state()[1], True) or numbers["position"] >= len(self.source.clips)
-            or losses is None or tuple(losses.shape) != (numbers["step"],) or best is None or best.numel() != 1
-        ):  # fmt: skip
+            kinds != dict.fromkeys(self.state()[1], True)
+            or numbers["position"] >= len(self.source.clips)
+            or losses is None
+            or tuple(losses.shape) != (numbers["step"],)
+            or best is None
+            or best.numel() != 1
+        ):
             raise CheckpointError("this checkpoint is in no state that a training can be in: name another folder")
 
 
@@ -229,9 +242,11 @@ def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSe
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer != "Muon":
         kinds = {
-            "AdamW": torch.optim.AdamW, "Adam": torch.optim.Adam, "SGD": torch.optim.SGD,
+            "AdamW": torch.optim.AdamW,
+            "Adam": torch.optim.Adam,
+            "SGD": torch.optim.SGD,
             "RMSprop": torch.optim.RMSprop,
-        }  # fmt: skip
+        }
         return [kinds[settings.optimizer](trained.values(), lr=rate, weight_decay=decay)]
     if not hasattr(torch.optim, "Muon"):
         raise InputError(f"optimizer Muon needs torch 2.9 or newer, this is {torch.__version__}: choose AdamW")

@@ -32,10 +32,16 @@ NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 
 
 def export_checkpoint(
-    files: CheckpointFiles, path: str | PathLike[str], *, dtype: torch.dtype | None = None,
-    loras: Sequence[tuple[LoRA, float]] = (), tensors: Mapping[str, Tensor] = NO_TENSORS,
-    codec_dtype: torch.dtype | None = None, words: Sequence[str] = (), overwrite: bool = False,
-) -> Path:  # fmt: skip
+    files: CheckpointFiles,
+    path: str | PathLike[str],
+    *,
+    dtype: torch.dtype | None = None,
+    loras: Sequence[tuple[LoRA, float]] = (),
+    tensors: Mapping[str, Tensor] = NO_TENSORS,
+    codec_dtype: torch.dtype | None = None,
+    words: Sequence[str] = (),
+    overwrite: bool = False,
+) -> Path:
     """Write the model of `files` to `path`, and return the path written.
 
     dtype: of the language model, None: as stored. loras: (adapter, strength); they add up. tensors: by name in the
@@ -64,9 +70,13 @@ def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, MappedTensors]]:
 
 
 def lm_sources(
-    found: Found, sources: Mapping[Path, MappedTensors], *, dtype: torch.dtype | None,
-    loras: Sequence[tuple[LoRA, float]], tensors: Mapping[str, Tensor],
-) -> dict[str, TensorSource]:  # fmt: skip
+    found: Found,
+    sources: Mapping[Path, MappedTensors],
+    *,
+    dtype: torch.dtype | None,
+    loras: Sequence[tuple[LoRA, float]],
+    tensors: Mapping[str, Tensor],
+) -> dict[str, TensorSource]:
     """The language model's tensors as `export_checkpoint` describes them, each made when it is asked for."""
     strengths = [check_number("strength", strength) for _, strength in loras]
     changes: dict[str, list[tuple[Change, float]]] = {}

@@ -44,9 +44,13 @@ class _Tables(TypedDict):
 
 
 def export_folder(
-    files: CheckpointFiles, folder: str | PathLike[str], *, dtype: torch.dtype | None = None,
-    loras: Sequence[tuple[LoRA, float]] = (), tensors: Mapping[str, Tensor] = NO_TENSORS,
-) -> Path:  # fmt: skip
+    files: CheckpointFiles,
+    folder: str | PathLike[str],
+    *,
+    dtype: torch.dtype | None = None,
+    loras: Sequence[tuple[LoRA, float]] = (),
+    tensors: Mapping[str, Tensor] = NO_TENSORS,
+) -> Path:
     """Write the model of `files` as a new folder, and return it; the arguments are those of `export_checkpoint`.
 
     `folder` may be there if it is empty; missing folders above it are made. Raises CheckpointError, FileError or
@@ -72,9 +76,11 @@ def export_folder(
 
 
 def _fill(
-    place: Path, texts: Mapping[str, bytes], copies: Mapping[str, Path],
+    place: Path,
+    texts: Mapping[str, bytes],
+    copies: Mapping[str, Path],
     weights: Mapping[str, Mapping[str, TensorSource]],
-) -> None:  # fmt: skip
+) -> None:
     make_folder(place / CODEC_FOLDER)
     for name, data in texts.items():
         write_atomic(place / name, data, overwrite=False)

@@ -78,9 +78,14 @@ def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[
     codec_config = parse_codec_config(_read_object(texts[CODEC_CONFIG], CODEC_CONFIG), ignored)
     _check_match(lm_config, codec_config)
     return CheckpointFiles(
-        folder=root, lm_config=lm_config, lm_weights=_weight_files(root), codec_config=codec_config,
-        codec_weights=_weight_files(codec), texts=texts, words=read_words(root) if isfile(root) else (),
-    )  # fmt: skip
+        folder=root,
+        lm_config=lm_config,
+        lm_weights=_weight_files(root),
+        codec_config=codec_config,
+        codec_weights=_weight_files(codec),
+        texts=texts,
+        words=read_words(root) if isfile(root) else (),
+    )
 
 
 def is_checkpoint(place: Path) -> bool:

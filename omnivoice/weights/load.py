@@ -29,9 +29,15 @@ ROWS_AT_ONCE = 8192
 
 
 def load_lm(
-    config: LMConfig, files: Sequence[Path], *, ops: Ops, device: torch.device, dtype: torch.dtype,
-    used_ids: Collection[int], fused: bool = True,
-) -> tuple[OmniVoiceLM, TextEmbedding]:  # fmt: skip
+    config: LMConfig,
+    files: Sequence[Path],
+    *,
+    ops: Ops,
+    device: torch.device,
+    dtype: torch.dtype,
+    used_ids: Collection[int],
+    fused: bool = True,
+) -> tuple[OmniVoiceLM, TextEmbedding]:
     """The language model with its weights, and the text embedding, which stays on the CPU as it is in the file.
 
     used_ids: token ids that texts can produce; their rows must not be zero. fused: see `lm/fused.py`.

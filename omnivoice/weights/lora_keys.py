@@ -22,10 +22,16 @@ _SUFFIXES: Mapping[str, str] = MappingProxyType(
     {
         **{f".{side}{end}": side for side in (DOWN, UP) for end in ("", ".weight", ".default.weight")},
         **{f".{side}{end}": side for side in (EMBEDDING_DOWN, EMBEDDING_UP) for end in ("", ".default")},
-        ".lora_down.weight": DOWN, ".lora_up.weight": UP, ".alpha": ALPHA, ".diff": DIFFERENCE, ".set_weight": WHOLE,
-        ".modules_to_save.default.weight": WHOLE, ".original_module.weight": COPY, ".base_layer.weight": COPY,
+        ".lora_down.weight": DOWN,
+        ".lora_up.weight": UP,
+        ".alpha": ALPHA,
+        ".diff": DIFFERENCE,
+        ".set_weight": WHOLE,
+        ".modules_to_save.default.weight": WHOLE,
+        ".original_module.weight": COPY,
+        ".base_layer.weight": COPY,
     }
-)  # fmt: skip
+)
 _LONGEST_FIRST = tuple(sorted(_SUFFIXES, key=len, reverse=True))
 _OTHER_KINDS = {
     "a DoRA": re.compile(r"\.(lora_magnitude_vector|dora_scale)"),

@@ -23,12 +23,31 @@ MAX_ALPHA_PER_RANK = 1e4
 # What shaped the training, or names things, but not what the tensors mean.
 NEUTRAL = frozenset(
     {
-        "auto_mapping", "base_model_name_or_path", "bias", "corda_config", "ensure_weight_tying", "eva_config",
-        "exclude_modules", "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform",
-        "loftq_config", "lora_dropout", "lora_ga_config", "megatron_core", "modules_to_save", "peft_type",
-        "peft_version", "qalora_group_size", "revision", "runtime_config", "target_modules", "task_type",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "bias",
+        "corda_config",
+        "ensure_weight_tying",
+        "eva_config",
+        "exclude_modules",
+        "inference_mode",
+        "init_lora_weights",
+        "layers_pattern",
+        "layers_to_transform",
+        "loftq_config",
+        "lora_dropout",
+        "lora_ga_config",
+        "megatron_core",
+        "modules_to_save",
+        "peft_type",
+        "peft_version",
+        "qalora_group_size",
+        "revision",
+        "runtime_config",
+        "target_modules",
+        "task_type",
     }
-)  # fmt: skip
+)
 READ = frozenset({"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora"})
 # Ways to begin that leave the base as it is; the others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
 HARMLESS_STARTS = (True, False, None, "gaussian", "orthogonal", "eva")

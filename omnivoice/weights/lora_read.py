@@ -153,9 +153,7 @@ def _is_idle(tensor: Tensor, module: str, kind: str) -> bool:
     return kind == DOWN or not bool(tensor.any())
 
 
-def _change(
-    module: str, parts: Parts, shape: tuple[int, int], source: str, settings: PeftSettings | None
-) -> Change:  # fmt: skip
+def _change(module: str, parts: Parts, shape: tuple[int, int], source: str, settings: PeftSettings | None) -> Change:
     """The one change that the tensors of a module describe."""
     kinds = set(parts)
     if kinds == {WHOLE} or kinds == {DIFFERENCE}:

@@ -66,9 +66,13 @@ def lora_tensors(lora: LoRA, dtype: torch.dtype = torch.float32) -> dict[str, Te
 
 
 def write_lora(
-    path: str | PathLike[str], lora: LoRA, metadata: Mapping[str, str] = NO_METADATA, *,
-    dtype: torch.dtype = torch.float32, overwrite: bool = False,
-) -> Path:  # fmt: skip
+    path: str | PathLike[str],
+    lora: LoRA,
+    metadata: Mapping[str, str] = NO_METADATA,
+    *,
+    dtype: torch.dtype = torch.float32,
+    overwrite: bool = False,
+) -> Path:
     """Write one .safetensors file, atomically, and return the path written. metadata: see `METADATA_KEYS`.
 
     With overwrite a file of this format is replaced, never another. Raises FileError, InputError for the metadata,
@@ -84,10 +88,16 @@ def write_lora(
 
 
 def write_peft(
-    folder: str | PathLike[str], lora: LoRA, metadata: Mapping[str, str] = NO_METADATA, *,
-    rslora: bool = False, dropout: float = 0.0, weight_of: Callable[[str], Tensor] | None = None,
-    dtype: torch.dtype = torch.float32, overwrite: bool = False,
-) -> Path:  # fmt: skip
+    folder: str | PathLike[str],
+    lora: LoRA,
+    metadata: Mapping[str, str] = NO_METADATA,
+    *,
+    rslora: bool = False,
+    dropout: float = 0.0,
+    weight_of: Callable[[str], Tensor] | None = None,
+    dtype: torch.dtype = torch.float32,
+    overwrite: bool = False,
+) -> Path:
     """Write adapter_model.safetensors and then adapter_config.json, as PEFT 0.21 reads them on upstream's whole model,
     and return the folder, which is made if it is not there.
 

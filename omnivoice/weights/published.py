@@ -86,11 +86,14 @@ def published_models() -> dict[str, PublishedModel]:
     models = cast("dict[str, dict[str, _Model]]", load_table(MANIFEST))["models"]
     return {
         name: PublishedModel(
-            name=name, repository=model["repository"], revision=model["revision"], licences=dict(model["license"]),
+            name=name,
+            repository=model["repository"],
+            revision=model["revision"],
+            licences=dict(model["license"]),
             files=tuple(PublishedFile(**entry) for entry in model["files"]),
         )
         for name, model in models.items()
-    }  # fmt: skip
+    }
 
 
 def published_model(name: object) -> PublishedModel:

@@ -75,9 +75,13 @@ def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Seq
 
 
 def read_tensors(
-    found: Found, *, device: torch.device, dtype: torch.dtype, as_stored: Collection[str] = (),
+    found: Found,
+    *,
+    device: torch.device,
+    dtype: torch.dtype,
+    as_stored: Collection[str] = (),
     rows: Mapping[str, tuple[str, int, int]] = MappingProxyType({}),
-) -> dict[str, Tensor]:  # fmt: skip
+) -> dict[str, Tensor]:
     """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype.
 
     rows: {name: (of which tensor it becomes rows, the first, how many)}. They are read right into their place: a copy
@@ -129,6 +133,9 @@ def _check_keys(expected: set[str], found: set[str], files: Sequence[Path]) -> N
         hint = "; these are a training run's wrapped weights: export the plain model first"
     elif any("lora_" in name or name.startswith("base_model.") for name in unknown):
         hint = "; this is a LoRA adapter, not a model: load the base model and apply the adapter to it"
-    parts = [f"{len(names)} {kind}: {', '.join(names[:5])}" for kind, names in
-             (("unknown", unknown), ("missing", missing)) if names]  # fmt: skip
+    parts = [
+        f"{len(names)} {kind}: {', '.join(names[:5])}"
+        for kind, names in (("unknown", unknown), ("missing", missing))
+        if names
+    ]
     raise CheckpointError(f"{where} does not hold this model's tensors ({'; '.join(parts)}){hint}")

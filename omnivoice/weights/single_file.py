@@ -32,9 +32,13 @@ HEAD_BYTES = 1024  # the writer puts the metadata first
 
 
 def write_single_file(
-    path: str | PathLike[str], tensors: Mapping[str, Mapping[str, TensorSource]], embedded: Mapping[str, bytes], *,
-    words: Sequence[str] = (), overwrite: bool = True,
-) -> Path:  # fmt: skip
+    path: str | PathLike[str],
+    tensors: Mapping[str, Mapping[str, TensorSource]],
+    embedded: Mapping[str, bytes],
+    *,
+    words: Sequence[str] = (),
+    overwrite: bool = True,
+) -> Path:
     """Write a model: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
 
     words: all that it can say, lower-case; none for a model that can say any text.

@@ -190,9 +190,11 @@ def comfy_factory(
     running: list[subprocess.Popen[bytes]] = []
 
     def start(
-        *, with_model: bool = True, prepare: Callable[[Path], None] = lambda base: None,
+        *,
+        with_model: bool = True,
+        prepare: Callable[[Path], None] = lambda base: None,
         environment: dict[str, str] | None = None,
-    ) -> Comfy:  # fmt: skip
+    ) -> Comfy:
         base = tmp_path_factory.mktemp("comfyui")
         copy_pack(base / "custom_nodes" / PACK)
         (base / "models" / "omnivoice").mkdir(parents=True)

@@ -65,13 +65,16 @@ CLIPS_FOLDER = "my_recordings"
 DEMO: tuple[Nodes, Groups, Links] = (
     {
         "note": (
-            "MarkdownNote", [400, 330],
-            {0: "## A first sentence, with no download\n\n"
+            "MarkdownNote",
+            [400, 330],
+            {
+                0: "## A first sentence, with no download\n\n"
                 "1. Press Run: the **demo voice** that comes with this pack says the sentence. It was made with "
                 "espeak-ng: nobody's voice is in it.\n"
                 "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is "
                 "not among them.\n"
-                f"3. For any text in 600+ languages, the real model. {MODEL}\n\n{LICENCE}"},
+                f"3. For any text in 600+ languages, the real model. {MODEL}\n\n{LICENCE}"
+            },
             "Read me",
         ),
         "load": DEMO_LOAD,
@@ -80,11 +83,12 @@ DEMO: tuple[Nodes, Groups, Links] = (
     },
     [("", [["note"]]), ("1. Model", [["load"]]), ("2. Speak", [["speak"]]), ("3. Listen", [["save"]])],
     [("load", 0, "speak", "model"), ("speak", 0, "save", "audio")],
-)  # fmt: skip
+)
 DESIGN: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "A described voice", 300,
+            "A described voice",
+            300,
             "Pick what the voice is like. Everything may stay on auto.",
             "Type the text, and run. Another seed gives another reading, and another person who fits the description: "
             "see **omnivoice_lock_voice** for keeping one.",
@@ -94,15 +98,21 @@ DESIGN: tuple[Nodes, Groups, Links] = (
         "speak": speak("Good evening. This voice was described in words, and needed no recording."),
         "save": save("design"),
     },
-    [("", [["note"]]), ("1. Model and voice", [["load", "design"]]), ("2. Speak", [["speak"]]),
-     ("3. Listen", [["save"]])],
+    [
+        ("", [["note"]]),
+        ("1. Model and voice", [["load", "design"]]),
+        ("2. Speak", [["speak"]]),
+        ("3. Listen", [["save"]]),
+    ],
     [("load", 0, "speak", "model"), ("design", 0, "speak", "design"), ("speak", 0, "save", "audio")],
-)  # fmt: skip
+)
 
 CLONE: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "A cloned voice", 340, *CLIP,
+            "A cloned voice",
+            340,
+            *CLIP,
             "Type the text to speak, and run. The recording is encoded once, whatever you change afterwards.",
         ),
         "load": LOAD,
@@ -111,16 +121,26 @@ CLONE: tuple[Nodes, Groups, Links] = (
         "speak": speak("This sentence was never recorded, but it is spoken in the voice of the recording."),
         "save": save("clone"),
     },
-    [("", [["note"]]), ("1. Model and voice", [["load", "audio", "voice"]]), ("2. Speak", [["speak"]]),
-     ("3. Listen", [["save"]])],
-    [("load", 0, "voice", "model"), ("audio", 0, "voice", "audio"), ("load", 0, "speak", "model"),
-     ("voice", 0, "speak", "voice"), ("speak", 0, "save", "audio")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and voice", [["load", "audio", "voice"]]),
+        ("2. Speak", [["speak"]]),
+        ("3. Listen", [["save"]]),
+    ],
+    [
+        ("load", 0, "voice", "model"),
+        ("audio", 0, "voice", "audio"),
+        ("load", 0, "speak", "model"),
+        ("voice", 0, "speak", "voice"),
+        ("speak", 0, "save", "audio"),
+    ],
+)
 
 LOCK_VOICE: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "A described voice, kept", 360,
+            "A described voice, kept",
+            360,
             "Describe a voice and run. **Cast the voice** speaks one sentence with it.",
             "Not the person you had in mind? Change the seed there and run again.",
             "Its **voice** output is that person: everything connected to it sounds the same, whatever it says.",
@@ -131,23 +151,42 @@ LOCK_VOICE: tuple[Nodes, Groups, Links] = (
         "design": design(gender="male", age="middle-aged", pitch="low pitch"),
         "cast": speak("Hello. I will be your narrator, and this is how I sound.", "Cast the voice", seed=7),
         "hear": ("PreviewAudio", [330, 130], {}, "Hear the casting"),
-        "keep": ("OmniVoiceSaveVoice", [330, 220], {
-            "name": "example narrator", "language": "English", "overwrite": True,
-            "consent": "Designed, not recorded: nobody's voice."}),
+        "keep": (
+            "OmniVoiceSaveVoice",
+            [330, 220],
+            {
+                "name": "example narrator",
+                "language": "English",
+                "overwrite": True,
+                "consent": "Designed, not recorded: nobody's voice.",
+            },
+        ),
         "speak": speak("Chapter one. It was a bright cold day, and nobody had slept.", "Speak with it"),
         "save": save("lock_voice"),
     },
-    [("", [["note"]]), ("1. Model and voice", [["load", "design"]]), ("2. Cast", [["cast"]]),
-     ("3. Hear and keep", [["hear", "keep"]]), ("4. Speak with the same voice", [["speak", "save"]])],
-    [("load", 0, "cast", "model"), ("design", 0, "cast", "design"), ("cast", 0, "hear", "audio"),
-     ("cast", 1, "keep", "voice"), ("load", 0, "speak", "model"), ("cast", 1, "speak", "voice"),
-     ("speak", 0, "save", "audio")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and voice", [["load", "design"]]),
+        ("2. Cast", [["cast"]]),
+        ("3. Hear and keep", [["hear", "keep"]]),
+        ("4. Speak with the same voice", [["speak", "save"]]),
+    ],
+    [
+        ("load", 0, "cast", "model"),
+        ("design", 0, "cast", "design"),
+        ("cast", 0, "hear", "audio"),
+        ("cast", 1, "keep", "voice"),
+        ("load", 0, "speak", "model"),
+        ("cast", 1, "speak", "voice"),
+        ("speak", 0, "save", "audio"),
+    ],
+)
 
 LORA: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "A LoRA", 360,
+            "A LoRA",
+            360,
             "Put your LoRA into **ComfyUI/models/loras**: a .safetensors file, or a folder that PEFT saved. Press R "
             f"and choose it in **Apply LoRA**; the name there now, **{LORA_FILE}**, only stands for yours.",
             "Run. **What it changes** says to how many modules it was applied, and how large the change is. A LoRA for "
@@ -160,16 +199,26 @@ LORA: tuple[Nodes, Groups, Links] = (
         "speak": speak("This sentence is spoken by the model with the LoRA applied."),
         "save": save("lora"),
     },
-    [("", [["note"]]), ("1. Model and LoRA", [["load", "lora", "report"]]), ("2. Speak", [["speak"]]),
-     ("3. Listen", [["save"]])],
-    [("load", 0, "lora", "model"), ("lora", 1, "report", "source"), ("lora", 0, "speak", "model"),
-     ("speak", 0, "save", "audio")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and LoRA", [["load", "lora", "report"]]),
+        ("2. Speak", [["speak"]]),
+        ("3. Listen", [["save"]]),
+    ],
+    [
+        ("load", 0, "lora", "model"),
+        ("lora", 1, "report", "source"),
+        ("lora", 0, "speak", "model"),
+        ("speak", 0, "save", "audio"),
+    ],
+)
 
 LINES: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "Many lines at once", 380, *CLIP,
+            "Many lines at once",
+            380,
+            *CLIP,
             "Write one text to a line. **split_lines** is on, so every line becomes a recording of its own, in order; "
             "they are worked out together, which is quicker than one by one.",
             "Run. **Save Audio** writes one file for each line. A list of texts from another node works the same way.",
@@ -177,22 +226,35 @@ LINES: tuple[Nodes, Groups, Links] = (
         "load": LOAD,
         "audio": CLIPPED,
         "voice": VOICE,
-        "speak": speak("The first line is short.\nThe second line is a little longer than the first one was.\n"
-                       "And the third line, which is the last, is the longest of all of them by quite some way.",
-                       split_lines=True),
+        "speak": speak(
+            "The first line is short.\nThe second line is a little longer than the first one was.\n"
+            "And the third line, which is the last, is the longest of all of them by quite some way.",
+            split_lines=True,
+        ),
         "save": save("lines"),
         "report": ("PreviewAny", [330, 200], {}, "Seed, frames, settings"),
     },
-    [("", [["note"]]), ("1. Model and voice", [["load", "audio", "voice"]]), ("2. Speak every line", [["speak"]]),
-     ("3. Listen", [["save", "report"]])],
-    [("load", 0, "voice", "model"), ("audio", 0, "voice", "audio"), ("load", 0, "speak", "model"),
-     ("voice", 0, "speak", "voice"), ("speak", 0, "save", "audio"), ("speak", 3, "report", "source")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and voice", [["load", "audio", "voice"]]),
+        ("2. Speak every line", [["speak"]]),
+        ("3. Listen", [["save", "report"]]),
+    ],
+    [
+        ("load", 0, "voice", "model"),
+        ("audio", 0, "voice", "audio"),
+        ("load", 0, "speak", "model"),
+        ("voice", 0, "speak", "voice"),
+        ("speak", 0, "save", "audio"),
+        ("speak", 3, "report", "source"),
+    ],
+)
 
 DIALOGUE: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "Two voices in turn", 340,
+            "Two voices in turn",
+            340,
             "Describe two people. Each is cast with a sentence, so that all their lines are said by the same person.",
             "Write the lines of the one above, those of the other below: line 1 answers line 1, line 2 answers line 2. "
             "Both need the same number of lines.",
@@ -204,23 +266,41 @@ DIALOGUE: tuple[Nodes, Groups, Links] = (
         "cast_one": speak("Hello, I am the one who asks the questions here.", "Cast the first", seed=1),
         "cast_two": speak("And I am the one who has to answer them all.", "Cast the second", seed=2),
         "ask": speak("Did you sleep well?\nAnd what did you dream about?", "Lines of the first", split_lines=True),
-        "answer": speak("Better than last week, thank you.\nI was flying over a very quiet city.",
-                        "Lines of the second", split_lines=True),
+        "answer": speak(
+            "Better than last week, thank you.\nI was flying over a very quiet city.",
+            "Lines of the second",
+            split_lines=True,
+        ),
         "join": ("AudioConcat", [330, 100], {"direction": "after"}, "Join: question, then answer"),
         "save": save("dialogue"),
     },
-    [("", [["note"]]), ("1. Model and two people", [["load", "one", "two"]]), ("2. Cast", [["cast_one", "cast_two"]]),
-     ("3. Speak the lines", [["ask", "answer"]]), ("4. Join and listen", [["join", "save"]])],
-    [("load", 0, "cast_one", "model"), ("load", 0, "cast_two", "model"), ("one", 0, "cast_one", "design"),
-     ("two", 0, "cast_two", "design"), ("load", 0, "ask", "model"), ("load", 0, "answer", "model"),
-     ("cast_one", 1, "ask", "voice"), ("cast_two", 1, "answer", "voice"), ("ask", 0, "join", "audio1"),
-     ("answer", 0, "join", "audio2"), ("join", 0, "save", "audio")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and two people", [["load", "one", "two"]]),
+        ("2. Cast", [["cast_one", "cast_two"]]),
+        ("3. Speak the lines", [["ask", "answer"]]),
+        ("4. Join and listen", [["join", "save"]]),
+    ],
+    [
+        ("load", 0, "cast_one", "model"),
+        ("load", 0, "cast_two", "model"),
+        ("one", 0, "cast_one", "design"),
+        ("two", 0, "cast_two", "design"),
+        ("load", 0, "ask", "model"),
+        ("load", 0, "answer", "model"),
+        ("cast_one", 1, "ask", "voice"),
+        ("cast_two", 1, "answer", "voice"),
+        ("ask", 0, "join", "audio1"),
+        ("answer", 0, "join", "audio2"),
+        ("join", 0, "save", "audio"),
+    ],
+)
 
 VIDEO: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "Speech for a video", 460,
+            "Speech for a video",
+            460,
             "Type the text and set the frame rate of your video model.",
             "Four small nodes multiply the **seconds** of the speech by that rate: a pixel is widened by the one, "
             "then by the other, and its **width** is the number of frames. Newer versions of ComfyUI have "
@@ -242,20 +322,34 @@ VIDEO: tuple[Nodes, Groups, Links] = (
         "video": ("CreateVideo", [330, 80], {}, "Pictures and speech"),
         "save": ("SaveVideo", [330, 360], {"filename_prefix": "video/omnivoice_video"}, "Save the video"),
     },
-    [("", [["note"]]), ("1. Model and voice", [["load", "design"]]), ("2. Speak", [["speak"]]),
-     ("3. Seconds to frames", [["fps", "pixel", "rate", "length", "count"]]),
-     ("4. Video", [["pictures", "video", "save"]])],
-    [("load", 0, "speak", "model"), ("design", 0, "speak", "design"), ("pixel", 0, "rate", "image"),
-     ("fps", 0, "rate", "scale_by"), ("rate", 0, "length", "image"), ("speak", 2, "length", "scale_by"),
-     ("length", 0, "count", "image"), ("count", 0, "pictures", "batch_size"),
-     ("pictures", 0, "video", "images"), ("speak", 0, "video", "audio"), ("fps", 0, "video", "fps"),
-     ("video", 0, "save", "video")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and voice", [["load", "design"]]),
+        ("2. Speak", [["speak"]]),
+        ("3. Seconds to frames", [["fps", "pixel", "rate", "length", "count"]]),
+        ("4. Video", [["pictures", "video", "save"]]),
+    ],
+    [
+        ("load", 0, "speak", "model"),
+        ("design", 0, "speak", "design"),
+        ("pixel", 0, "rate", "image"),
+        ("fps", 0, "rate", "scale_by"),
+        ("rate", 0, "length", "image"),
+        ("speak", 2, "length", "scale_by"),
+        ("length", 0, "count", "image"),
+        ("count", 0, "pictures", "batch_size"),
+        ("pictures", 0, "video", "images"),
+        ("speak", 0, "video", "audio"),
+        ("fps", 0, "video", "fps"),
+        ("video", 0, "save", "video"),
+    ],
+)
 
 TRAIN_LORA: tuple[Nodes, Groups, Links] = (
     {
         "note": note(
-            "Train a LoRA on your recordings", 460,
+            "Train a LoRA on your recordings",
+            460,
             "Make a folder in **ComfyUI/input**, press R and choose it in **Dataset**; the name there now, "
             f"**{CLIPS_FOLDER}**, only stands for yours. It holds recordings of one person, 3-15 seconds each, and "
             "beside each a text file of the same name (.txt) with exactly what it says. Some minutes in all are good; "
@@ -280,13 +374,28 @@ TRAIN_LORA: tuple[Nodes, Groups, Links] = (
         "speak": speak("This sentence is spoken with what was learnt from the recordings.", language="English"),
         "save": save("train_lora"),
     },
-    [("", [["note"]]), ("1. Model and recordings", [["load", "data", "used"]]), ("2. Train", [["train"]]),
-     ("3. What was learnt", [["curve", "report", "keep"]]), ("4. Speak with it", [["apply", "speak"], ["save"]])],
-    [("load", 0, "data", "model"), ("data", 1, "used", "source"), ("load", 0, "train", "model"),
-     ("data", 0, "train", "dataset"), ("train", 1, "curve", "loss"), ("train", 3, "report", "source"),
-     ("train", 0, "keep", "lora"), ("train", 2, "keep", "steps"), ("load", 0, "apply", "model"),
-     ("train", 0, "apply", "lora"), ("apply", 0, "speak", "model"), ("speak", 0, "save", "audio")],
-)  # fmt: skip
+    [
+        ("", [["note"]]),
+        ("1. Model and recordings", [["load", "data", "used"]]),
+        ("2. Train", [["train"]]),
+        ("3. What was learnt", [["curve", "report", "keep"]]),
+        ("4. Speak with it", [["apply", "speak"], ["save"]]),
+    ],
+    [
+        ("load", 0, "data", "model"),
+        ("data", 1, "used", "source"),
+        ("load", 0, "train", "model"),
+        ("data", 0, "train", "dataset"),
+        ("train", 1, "curve", "loss"),
+        ("train", 3, "report", "source"),
+        ("train", 0, "keep", "lora"),
+        ("train", 2, "keep", "steps"),
+        ("load", 0, "apply", "model"),
+        ("train", 0, "apply", "lora"),
+        ("apply", 0, "speak", "model"),
+        ("speak", 0, "save", "audio"),
+    ],
+)
 
 GRAPHS = {
     "omnivoice_demo": DEMO,

@@ -30,18 +30,31 @@ def make(folder: Path) -> None:
     hf.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **ends).save_pretrained(folder)
     torch.manual_seed(1)
     ids = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": end, "bos_token_id": end}
-    size = {f"{half}_{name}": n for half in ("encoder", "decoder")
-            for name, n in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 32))}  # fmt: skip
+    size = {
+        f"{half}_{name}": n
+        for half in ("encoder", "decoder")
+        for name, n in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 32))
+    }
     config = hf.WhisperConfig(
-        vocab_size=tokenizer.get_vocab_size(), d_model=16, max_target_positions=64, init_std=0.5,
-        begin_suppress_tokens=None, suppress_tokens=None, **size, **ids,
-    )  # fmt: skip
+        vocab_size=tokenizer.get_vocab_size(),
+        d_model=16,
+        max_target_positions=64,
+        init_std=0.5,
+        begin_suppress_tokens=None,
+        suppress_tokens=None,
+        **size,
+        **ids,
+    )
     model = hf.WhisperForConditionalGeneration(config)
     model.generation_config = hf.GenerationConfig(
-        **ids, max_length=24, is_multilingual=True, lang_to_id={"<|en|>": english, "<|de|>": german},
-        task_to_id={"transcribe": task}, no_timestamps_token_id=plain,
+        **ids,
+        max_length=24,
+        is_multilingual=True,
+        lang_to_id={"<|en|>": english, "<|de|>": german},
+        task_to_id={"transcribe": task},
+        no_timestamps_token_id=plain,
         suppress_tokens=[start, english, german, task, plain],
-    )  # fmt: skip
+    )
     model.save_pretrained(folder)
     hf.WhisperFeatureExtractor(feature_size=80).save_pretrained(folder)
 

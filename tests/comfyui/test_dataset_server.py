@@ -28,10 +28,12 @@ def prompt(folder: object = "ann", **more: object) -> dict:
     return {
         "load": {"class_type": "LoadOmniVoice", "inputs": {"model_name": "OmniVoice", "dtype": "auto"}},
         "audio": {"class_type": "LoadAudio", "inputs": {"audio": "omnivoice_reference.wav"}},
-        "set": {"class_type": "OmniVoiceDataset",
-                "inputs": {"model": ["load", 0], "folder": folder, "language": "English", **more}},
+        "set": {
+            "class_type": "OmniVoiceDataset",
+            "inputs": {"model": ["load", 0], "folder": folder, "language": "English", **more},
+        },
         "show": {"class_type": "PreviewAny", "inputs": {"source": ["set", 1]}},
-    }  # fmt: skip
+    }
 
 
 def report(comfy, body: dict) -> str:

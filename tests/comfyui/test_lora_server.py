@@ -56,8 +56,16 @@ def prompt(*loras: tuple[str, float], seed: int = 5, dtype: str = "fp32", tag: s
         inputs = {"model": [model, 0], "lora_name": name, "strength": strength}
         model = f"{tag}lora{number}"
         nodes[model] = {"class_type": "OmniVoiceApplyLoRA", "inputs": inputs}
-    say = {"model": [model, 0], "text": "Hello there.", "seed": seed, "steps": 4, "guidance": 2.0, "speed": 1.0,
-           "duration": 1.0, "language": "auto"}  # fmt: skip
+    say = {
+        "model": [model, 0],
+        "text": "Hello there.",
+        "seed": seed,
+        "steps": 4,
+        "guidance": 2.0,
+        "speed": 1.0,
+        "duration": 1.0,
+        "language": "auto",
+    }
     nodes[f"{tag}say"] = {"class_type": "OmniVoiceSynthesize", "inputs": say}
     save = {"audio": [f"{tag}say", 0], "filename_prefix": f"audio/{tag}"}
     return {**nodes, f"{tag}save": {"class_type": "SaveAudio", "inputs": save}}
@@ -117,11 +125,16 @@ def test_strength_0_and_removal_are_the_base_bit_for_bit(comfy, loras: Path) -> 
 
 
 def test_base_and_lora_in_one_graph_in_any_order(comfy, loras: Path) -> None:
-    alone = {tag: sound(comfy, prompt(*use, seed=7, tag=tag)) for tag, use in
-             (("base", ()), ("one", (("saved", 1.0),)), ("two", (("saved", 1.0), ("llm_only", -0.5))))}  # fmt: skip
+    alone = {
+        tag: sound(comfy, prompt(*use, seed=7, tag=tag))
+        for tag, use in (("base", ()), ("one", (("saved", 1.0),)), ("two", (("saved", 1.0), ("llm_only", -0.5))))
+    }
     assert len(set(alone.values())) == 3
-    together = {**prompt(seed=7, tag="base"), **prompt(("saved", 1.0), seed=7, tag="one"),
-                **prompt(("saved", 1.0), ("llm_only", -0.5), seed=7, tag="two")}  # fmt: skip
+    together = {
+        **prompt(seed=7, tag="base"),
+        **prompt(("saved", 1.0), seed=7, tag="one"),
+        **prompt(("saved", 1.0), ("llm_only", -0.5), seed=7, tag="two"),
+    }
     for node in together.values():  # not from the cache: another text, then the old one
         node["inputs"].update({"text": "Something else."} if "text" in node["inputs"] else {})
     sounds(comfy, together)

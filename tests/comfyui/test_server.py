@@ -13,10 +13,18 @@ import pytest
 
 WORKFLOWS = Path(__file__).resolve().parents[2] / "workflows" / "api"
 IDS = [
-    "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
-    "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
-    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
-]  # fmt: skip
+    "LoadOmniVoice",
+    "OmniVoiceReferenceAudio",
+    "OmniVoiceVoiceDesignAttributes",
+    "OmniVoiceSynthesize",
+    "OmniVoiceSaveVoice",
+    "OmniVoiceLoadVoice",
+    "OmniVoiceDownload",
+    "OmniVoiceTranscribe",
+    "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset",
+    "OmniVoiceTrainLoRA",
+]
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")
 
 

@@ -17,9 +17,17 @@ import pytest
 CLIPS = Path(__file__).resolve().parents[1] / "assets" / "training" / "clips"
 FOLDER = "train clips"
 SHORT = {
-    "preset": "custom", "run_name": "", "seed": 3, "steps": 4, "learning_rate": 0.01, "rank": 2, "batch_size": 4,
-    "warmup": 0.0, "validation": 0.25, "validate_every": 2,
-}  # fmt: skip
+    "preset": "custom",
+    "run_name": "",
+    "seed": 3,
+    "steps": 4,
+    "learning_rate": 0.01,
+    "rank": 2,
+    "batch_size": 4,
+    "warmup": 0.0,
+    "validation": 0.25,
+    "validate_every": 2,
+}
 LONG = {**SHORT, "steps": 100_000, "learning_rate": 0.0001, "save_every": 0, "validate_every": 0}
 SAMPLES = """
 import av, numpy, sys
@@ -55,8 +63,19 @@ def add(prompt: dict, key: str, kind: str, **inputs: object) -> None:
 
 
 def speaking(prompt: dict, tag: str, model: list, text: str = "Hello there.") -> dict:
-    add(prompt, f"{tag}say", "OmniVoiceSynthesize", model=model, text=text, seed=5, steps=4, guidance=2.0, speed=1.0,
-        duration=1.0, language="auto")  # fmt: skip
+    add(
+        prompt,
+        f"{tag}say",
+        "OmniVoiceSynthesize",
+        model=model,
+        text=text,
+        seed=5,
+        steps=4,
+        guidance=2.0,
+        speed=1.0,
+        duration=1.0,
+        language="auto",
+    )
     add(prompt, f"{tag}save", "SaveAudio", audio=[f"{tag}say", 0], filename_prefix=f"audio/{tag}")
     return prompt
 
@@ -133,8 +152,15 @@ def test_dataset_train_save_graph_apply_speak(server) -> None:
     prompt = graph(run_name="whole way")
     add(prompt, "keep", "SaveLoRA", lora=["train", 0], prefix="loras/trained here", steps=["train", 2])
     add(prompt, "curve", "LossGraphNode", loss=["train", 1], filename_prefix="loss")
-    add(prompt, "apply", "OmniVoiceApplyLoRA", model=["load", 0], lora_name="none (use the lora input)", strength=1.0,
-        lora=["train", 0])  # fmt: skip
+    add(
+        prompt,
+        "apply",
+        "OmniVoiceApplyLoRA",
+        model=["load", 0],
+        lora_name="none (use the lora input)",
+        strength=1.0,
+        lora=["train", 0],
+    )
     add(prompt, "change", "PreviewAny", source=["apply", 1])
     speaking(prompt, "trained", ["apply", 0])
     speaking(prompt, "plain", ["load", 0], text="Hello there. ")  # not from the cache
@@ -151,8 +177,13 @@ def test_dataset_train_save_graph_apply_speak(server) -> None:
     add(from_file, "apply", "OmniVoiceApplyLoRA", model=["load", 0], lora_name=name, strength=1.0)
     assert sounds(server, run(server, speaking(from_file, "saved", ["apply", 0])))["saved"] == heard["trained"]
     folder = runs(server, "whole way")
-    assert {"settings.json", "metrics.jsonl", "best.safetensors", "whole way.safetensors",
-            "whole way-best.safetensors"} <= {path.name for path in folder.iterdir()}  # fmt: skip
+    assert {
+        "settings.json",
+        "metrics.jsonl",
+        "best.safetensors",
+        "whole way.safetensors",
+        "whole way-best.safetensors",
+    } <= {path.name for path in folder.iterdir()}
     about = header(folder / "whole way.safetensors")["__metadata__"]
     assert about["format"] == "omnivoice_lora" and about["steps"] == "4" and "8 of 8 clips" in about["data"]
     on_top = run(server, graph(existing_lora=name, steps=3))
@@ -168,8 +199,14 @@ def test_one_step_has_a_loss_graph_too(server) -> None:
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_any_model_and_a_lora_before(server, dtype: str) -> None:
     """Trained in fp32 and in bf16, on top of a LoRA; with offloading; results in bf16."""
-    prompt = graph(dtype, "my_omnivoice_lora.safetensors", training_dtype="bf16" if dtype == "bf16" else "auto",
-                   offloading=True, lora_dtype="bf16", run_name=f"dtype {dtype}")  # fmt: skip
+    prompt = graph(
+        dtype,
+        "my_omnivoice_lora.safetensors",
+        training_dtype="bf16" if dtype == "bf16" else "auto",
+        offloading=True,
+        lora_dtype="bf16",
+        run_name=f"dtype {dtype}",
+    )
     assert f"AdamW, {'bf16' if dtype == 'bf16' else 'fp32'}" in report(run(server, prompt))
     tensors = header(runs(server, f"dtype {dtype}") / f"dtype {dtype}.safetensors")
     assert {entry["dtype"] for key, entry in tensors.items() if "lora_" in key} == {"BF16"}
@@ -192,8 +229,15 @@ def test_cancel_stops_the_workflow_and_the_next_queue_goes_on(server) -> None:
     assert last <= saved <= last + 1
     run(server, speaking({"load": prompt["load"]}, "next", ["load", 0], text=f"Still here {saved}."))
     prompt["train"]["inputs"]["on_cancel"] = "keep what was trained"
-    add(prompt, "apply", "OmniVoiceApplyLoRA", model=["load", 0], lora_name="none (use the lora input)", strength=1.0,
-        lora=["train", 0])  # fmt: skip
+    add(
+        prompt,
+        "apply",
+        "OmniVoiceApplyLoRA",
+        model=["load", 0],
+        lora_name="none (use the lora input)",
+        strength=1.0,
+        lora=["train", 0],
+    )
     speaking(prompt, "kept", ["apply", 0])
     found = kept(server, prompt, saved)
     done = int(found["steps"]["text"][0])
@@ -235,7 +279,8 @@ def test_progress_is_told_for_every_step_and_in_words(server) -> None:
 
 
 REFUSED = [
-    ({"run_name": "../x"}, "a file name may hold letters"), ({"run_name": ".x"}, "a file name may not begin or end"),
+    ({"run_name": "../x"}, "a file name may hold letters"),
+    ({"run_name": ".x"}, "a file name may not begin or end"),
     ({"run_name": "a/b"}, "a file name may hold letters"),
     ({"run_name": "nul"}, "is a device name on Windows"),
     ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
@@ -244,9 +289,12 @@ REFUSED = [
     ({"patience": 2, "validation": 0.0}, "patience needs validations: set validation and validate_every"),
     ({"validation": 0.9}, "validation must be 0-0.5, got 0.9"),
     ({"preset": "singer"}, "singer"),
-    ({"steps": 0}, "steps"), ({"rank": 100_000}, "rank"), ({"optimizer": "Lion"}, "optimizer"),
-    ({"existing_lora": "../x.safetensors"}, "existing_lora"), ({"on_cancel": "cry"}, "on_cancel"),
-]  # fmt: skip
+    ({"steps": 0}, "steps"),
+    ({"rank": 100_000}, "rank"),
+    ({"optimizer": "Lion"}, "optimizer"),
+    ({"existing_lora": "../x.safetensors"}, "existing_lora"),
+    ({"on_cancel": "cry"}, "on_cancel"),
+]
 
 
 @pytest.mark.parametrize(("values", "words"), REFUSED, ids=str)

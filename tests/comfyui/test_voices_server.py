@@ -31,12 +31,23 @@ LOADER = {"class_type": "LoadOmniVoice", "inputs": {"model_name": "OmniVoice", "
 
 def speech(comfy, prompt: dict, voice: list, **extra: object) -> str:
     """Runs `prompt` with a Synthesize node for that voice added; a hash of the samples that were saved."""
-    say = {"model": ["1", 0], "text": "Hello there.", "seed": 5, "steps": 4, "guidance": 2.0, "speed": 1.0,
-           "duration": 0.0, "language": "auto", "voice": voice, **extra}  # fmt: skip
+    say = {
+        "model": ["1", 0],
+        "text": "Hello there.",
+        "seed": 5,
+        "steps": 4,
+        "guidance": 2.0,
+        "speed": 1.0,
+        "duration": 0.0,
+        "language": "auto",
+        "voice": voice,
+        **extra,
+    }
     prompt = {
-        **prompt, "8": {"class_type": "OmniVoiceSynthesize", "inputs": say},
+        **prompt,
+        "8": {"class_type": "OmniVoiceSynthesize", "inputs": say},
         "9": {"class_type": "SaveAudio", "inputs": {"audio": ["8", 0], "filename_prefix": "audio/voice"}},
-    }  # fmt: skip
+    }
     prompt_id = comfy.submit(prompt)
     ended, data = list(comfy.events(prompt_id))[-1]
     assert ended == "execution_success", data
@@ -50,10 +61,13 @@ def speech(comfy, prompt: dict, voice: list, **extra: object) -> str:
 def clone(comfy) -> dict:
     clip = next(path.name for path in (comfy.base / "input").glob("omnivoice*.wav"))
     return {
-        "1": LOADER, "2": {"class_type": "LoadAudio", "inputs": {"audio": clip}},
-        "3": {"class_type": "OmniVoiceReferenceAudio",
-              "inputs": {"model": ["1", 0], "audio": ["2", 0], "transcript": "Some words that were said."}},
-    }  # fmt: skip
+        "1": LOADER,
+        "2": {"class_type": "LoadAudio", "inputs": {"audio": clip}},
+        "3": {
+            "class_type": "OmniVoiceReferenceAudio",
+            "inputs": {"model": ["1", 0], "audio": ["2", 0], "transcript": "Some words that were said."},
+        },
+    }
 
 
 def saving(comfy, name: object, **inputs: object) -> dict:
@@ -259,8 +273,10 @@ def test_transcribe_unknown_language(comfy, whisper: dict[str, str]) -> None:
 
 
 def test_transcribe_long_and_silent_sound(comfy, whisper: dict[str, str]) -> None:
-    silent = {"2": {"class_type": "EmptyAudio", "inputs": {"duration": 3.0, "sample_rate": 8_000, "channels": 2}},
-              "6": hearing()["6"]}  # fmt: skip
+    silent = {
+        "2": {"class_type": "EmptyAudio", "inputs": {"duration": 3.0, "sample_rate": 8_000, "channels": 2}},
+        "6": hearing()["6"],
+    }
     assert shown(comfy, silent, ["6", 0]) == [""]
     noise = np.random.default_rng(1).normal(0, 0.1, 16_000 * 70)
     with wave.open(str(comfy.base / "input" / "long16.wav"), "wb") as file:

@@ -15,9 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "workflows" / "api"
 # Files that each makes.
 MADE = {
-    "omnivoice_demo": 1, "omnivoice_design": 1, "omnivoice_clone": 1, "omnivoice_lock_voice": 2, "omnivoice_lora": 1,
-    "omnivoice_lines": 3, "omnivoice_dialogue": 2, "omnivoice_video": 1, "omnivoice_train_lora": 2,
-}  # fmt: skip
+    "omnivoice_demo": 1,
+    "omnivoice_design": 1,
+    "omnivoice_clone": 1,
+    "omnivoice_lock_voice": 2,
+    "omnivoice_lora": 1,
+    "omnivoice_lines": 3,
+    "omnivoice_dialogue": 2,
+    "omnivoice_video": 1,
+    "omnivoice_train_lora": 2,
+}
 VIDEO = """
 import av, json, sys
 with av.open(sys.argv[1]) as file:
@@ -125,8 +132,10 @@ def test_a_locked_voice_is_saved_for_later(comfy) -> None:
     prompt = workflow("omnivoice_lock_voice")
     outputs(comfy, prompt)
     assert (comfy.base / "models" / "omnivoice_voices" / "example narrator.safetensors").is_file()
-    reread = {"1": {"class_type": "OmniVoiceLoadVoice", "inputs": {"voice_name": "example narrator"}},
-              "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 1]}}}  # fmt: skip
+    reread = {
+        "1": {"class_type": "OmniVoiceLoadVoice", "inputs": {"voice_name": "example narrator"}},
+        "2": {"class_type": "PreviewAny", "inputs": {"source": ["1", 1]}},
+    }
     found, _ = outputs(comfy, reread)
     (cast, *_) = ids(prompt, "OmniVoiceSynthesize")
     assert found["2"]["text"] == [prompt[cast]["inputs"]["text"]]
@@ -203,7 +212,7 @@ def test_any_rate_and_channel_count(comfy, rate: int, channels: int) -> None:
         ({"exact_length": True}, "exact_length needs a duration: give the seconds the speech must last"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_can_be_known_is_refused_at_validation(comfy, values: dict, message: str) -> None:
     prompt = workflow("omnivoice_design")
     prompt[ids(prompt, "OmniVoiceSynthesize")[0]]["inputs"].update(values)

@@ -24,10 +24,17 @@ import torch  # noqa: E402
 
 SHORT = {"preset": "custom", "run_name": "a", "steps": 3, "learning_rate": 0.01, "rank": 2, "batch_size": 4}
 PARTS = (
-    "nodes.host", "nodes.host_lora", "nodes.host_train", "nodes.host_train_model", "nodes.host_train_run",
-    "omnivoice.types", "omnivoice.errors", "omnivoice.train.clips", "omnivoice.train.trainer",
+    "nodes.host",
+    "nodes.host_lora",
+    "nodes.host_train",
+    "nodes.host_train_model",
+    "nodes.host_train_run",
+    "omnivoice.types",
+    "omnivoice.errors",
+    "omnivoice.train.clips",
+    "omnivoice.train.trainer",
     "omnivoice.intake.audio_files",
-)  # fmt: skip
+)
 
 
 def load_pack():
@@ -54,7 +61,7 @@ def state(model):
         "flags": (mm.in_training, mm.processing_interrupted()),
         "modes": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
         "training": model.engine.lm.training,
-    }  # fmt: skip
+    }
 
 
 def same(one, other):

@@ -73,8 +73,12 @@ def held_out(count: int = SENTENCES) -> list[str]:
 def requests(words: Sequence[str], *, steps: int = STEPS, **changes: object) -> list[GenerationRequest]:
     """The sound is left as the codec makes it: silence at its ends would pass for another voice."""
     plain = {
-        "language": "en", "sampling": Sampling(steps=steps), "pad_seconds": 0, "fade_seconds": 0, "post_process": False
-    }  # fmt: skip
+        "language": "en",
+        "sampling": Sampling(steps=steps),
+        "pad_seconds": 0,
+        "fade_seconds": 0,
+        "post_process": False,
+    }
     return [GenerationRequest(grammar.written(one), seed=s, **{**plain, **changes}) for s, one in enumerate(words)]
 
 

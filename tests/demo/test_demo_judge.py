@@ -12,10 +12,14 @@ from demo_voice import judge
 @pytest.mark.parametrize(
     ("said", "heard", "wrong"),
     [
-        ("a b c", "a b c", 0), ("a b c", "a c", 1), ("a b c", "a x c", 1), ("a b c", "z a b c", 1), ("a b c", "", 3),
+        ("a b c", "a b c", 0),
+        ("a b c", "a c", 1),
+        ("a b c", "a x c", 1),
+        ("a b c", "z a b c", 1),
+        ("a b c", "", 3),
         ("a b", "b a", 2),
     ],
-)  # fmt: skip
+)
 def test_errors_are_the_least_edits_of_words(said: str, heard: str, wrong: int) -> None:
     assert judge.errors(said, heard) == wrong
 

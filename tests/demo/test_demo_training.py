@@ -108,9 +108,20 @@ def test_the_decoder_alone_learns_how_the_language_model_speaks(
     make_base(tmp_path / "tokenizer", tmp_path / "model", seed=1)
     frames, rows = 40, []
     for number, split in enumerate(("test", "train", "train", "train")):
-        rows.append({"id": number, "split": split, "words": "my cat slept", "text": "My cat slept.", "voice": "f2",
-                     "frame": number * frames, "frames": frames, "shard": 0, "start": number * frames * HOP,
-                     "samples": frames * HOP})  # fmt: skip
+        rows.append(
+            {
+                "id": number,
+                "split": split,
+                "words": "my cat slept",
+                "text": "My cat slept.",
+                "voice": "f2",
+                "frame": number * frames,
+                "frames": frames,
+                "shard": 0,
+                "start": number * frames * HOP,
+                "samples": frames * HOP,
+            }
+        )
     for folder in ("speech", "codes"):
         (tmp_path / folder).mkdir()
         write_lines(tmp_path / folder / "index.jsonl", rows)

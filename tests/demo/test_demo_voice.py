@@ -166,9 +166,17 @@ def test_a_lora_of_twenty_clips_brings_a_new_voice_and_keeps_the_words(tmp_path:
     dataset = Dataset(tuple(Clip(c.words, c.codes.to(torch.int16), c.text, "en") for c in new))
     speaker = Engine.load(asset(), speedups=replace(ALL_SPEEDUPS, fused_linears=False))
     settings = TrainSettings(
-        rank=8, alpha=16, dropout=0.0, learning_rate=2e-3, steps=60, warmup=0.05, batch_tokens=1300, validation=0,
-        gradient_checkpointing=False, masking=Masking(by_codebook=0.5, prompt=(0, 0), language=1.0),
-    )  # fmt: skip
+        rank=8,
+        alpha=16,
+        dropout=0.0,
+        learning_rate=2e-3,
+        steps=60,
+        warmup=0.05,
+        batch_tokens=1300,
+        validation=0,
+        gradient_checkpointing=False,
+        masking=Masking(by_codebook=0.5, prompt=(0, 0), language=1.0),
+    )
     trainer = build_trainer(
         speaker.lm, speaker.sampler.text, speaker.tokenizer, dataset, settings, device=torch.device("cpu")
     )

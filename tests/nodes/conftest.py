@@ -29,9 +29,18 @@ INPUT_KEYS = {
     "BOOLEAN": WIDGET | {"label_on", "label_off"},
 }
 SCHEMA_KEYS = {
-    "node_id", "display_name", "category", "inputs", "outputs", "hidden", "description", "search_aliases",
-    "is_output_node", "is_input_list", "is_experimental",
-}  # fmt: skip
+    "node_id",
+    "display_name",
+    "category",
+    "inputs",
+    "outputs",
+    "hidden",
+    "description",
+    "search_aliases",
+    "is_output_node",
+    "is_input_list",
+    "is_experimental",
+}
 
 
 class Kind:
@@ -61,15 +70,18 @@ class Host:
     def __init__(self) -> None:
         self.table: dict[str, tuple[list[str], set[str]]] = {}
         self.folder_paths = module(
-            "folder_paths", models_dir="", folder_names_and_paths=self.table,
-            supported_pt_extensions={".safetensors"}, get_folder_paths=lambda key: self.table[key][0][:],
+            "folder_paths",
+            models_dir="",
+            folder_names_and_paths=self.table,
+            supported_pt_extensions={".safetensors"},
+            get_folder_paths=lambda key: self.table[key][0][:],
             get_filename_list=lambda key: [*self._files(key)],
             get_full_path=lambda key, name: str(self._files(key)[name]),
             get_input_directory=lambda: str(self.folder.parents[1] / "input"),
             get_output_directory=lambda: str(self.folder.parents[1] / "output"),
             get_user_directory=lambda: str(self.folder.parents[1] / "user"),
             get_input_subfolders=lambda: self._input_subfolders(),
-        )  # fmt: skip
+        )
         self.args = SimpleNamespace()
         self.modules = self._modules()
 
@@ -159,15 +171,23 @@ class Host:
             "comfy.model_management",
             InterruptProcessingException=type("InterruptProcessingException", (Exception,), {}),
             throw_exception_if_processing_interrupted=stop_if_interrupted,
-            get_torch_device=lambda: cpu, unet_offload_device=lambda: cpu, intermediate_device=lambda: cpu,
-            is_device_cpu=lambda d: d.type == "cpu", is_device_mps=lambda d: d.type == "mps",
-            unet_dtype=lambda device, supported_dtypes: supported_dtypes[0], archive_model_dtypes=lambda model: None,
-            load_models_gpu=load_models_gpu, get_free_memory=lambda device: self.free_memory,
-            minimum_inference_memory=lambda: 500.0, extra_reserved_memory=lambda: 100, in_training=False,
+            get_torch_device=lambda: cpu,
+            unet_offload_device=lambda: cpu,
+            intermediate_device=lambda: cpu,
+            is_device_cpu=lambda d: d.type == "cpu",
+            is_device_mps=lambda d: d.type == "mps",
+            unet_dtype=lambda device, supported_dtypes: supported_dtypes[0],
+            archive_model_dtypes=lambda model: None,
+            load_models_gpu=load_models_gpu,
+            get_free_memory=lambda device: self.free_memory,
+            minimum_inference_memory=lambda: 500.0,
+            extra_reserved_memory=lambda: 100,
+            in_training=False,
             free_memory=lambda memory, device: self.freed.append((memory, device)),
-            should_use_bf16=lambda device: True, processing_interrupted=lambda: self.cancelled(),
+            should_use_bf16=lambda device: True,
+            processing_interrupted=lambda: self.cancelled(),
             interrupt_current_processing=interrupt_current_processing,
-        )  # fmt: skip
+        )
         blocker = type("ExecutionBlocker", (), {"__init__": lambda block, message: setattr(block, "message", message)})
         graph_utils = module("comfy_execution.graph_utils", ExecutionBlocker=blocker)
         patcher = module("comfy.model_patcher", CoreModelPatcher=Patcher, ModelPatcher=Patcher)
@@ -180,25 +200,42 @@ class Host:
         adapters = module("comfy.weight_adapter", LoRAAdapter=lambda keys, weights: ("lora", weights))
         node = type("ComfyNode", (), {"hidden": SimpleNamespace(unique_id="7")})
         io = module(
-            "io", **kinds, Custom=Kind, Schema=schema, ComfyNode=node, Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
+            "io",
+            **kinds,
+            Custom=Kind,
+            Schema=schema,
+            ComfyNode=node,
+            Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
             ControlAfterGenerate=SimpleNamespace(fixed="fixed"),
             NodeOutput=lambda *values: SimpleNamespace(values=values),
-        )  # fmt: skip
+        )
         latest = module("comfy_api.latest", io=io, ComfyExtension=type("ComfyExtension", (), {}))
         instance = SimpleNamespace(send_progress_text=lambda text, node_id: self.texts.append((text, node_id)))
         return {
             "comfy": module(
-                "comfy", model_management=mm, model_patcher=patcher, ops=ops, utils=utils, patcher_extension=extension,
+                "comfy",
+                model_management=mm,
+                model_patcher=patcher,
+                ops=ops,
+                utils=utils,
+                patcher_extension=extension,
                 lora=lora,
             ),
-            "comfy.patcher_extension": extension, "comfy.cli_args": module("comfy.cli_args", args=self.args),
-            "comfy.weight_adapter": adapters, "comfy.lora": lora,
-            "comfy.model_management": mm, "comfy.model_patcher": patcher, "comfy.ops": ops, "comfy.utils": utils,
-            "comfy_api": module("comfy_api", latest=latest), "comfy_api.latest": latest,
+            "comfy.patcher_extension": extension,
+            "comfy.cli_args": module("comfy.cli_args", args=self.args),
+            "comfy.weight_adapter": adapters,
+            "comfy.lora": lora,
+            "comfy.model_management": mm,
+            "comfy.model_patcher": patcher,
+            "comfy.ops": ops,
+            "comfy.utils": utils,
+            "comfy_api": module("comfy_api", latest=latest),
+            "comfy_api.latest": latest,
             "server": module("server", PromptServer=SimpleNamespace(instance=instance)),
-            "folder_paths": self.folder_paths, "comfy_execution.graph_utils": graph_utils,
+            "folder_paths": self.folder_paths,
+            "comfy_execution.graph_utils": graph_utils,
             "comfy_execution": module("comfy_execution", graph_utils=graph_utils),
-        }  # fmt: skip
+        }
 
 
 def calculate_weight(patches: list[tuple[float, object, tuple[int, int] | None]], weight: torch.Tensor, key: str):
@@ -236,10 +273,23 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         patch.setitem(sys.modules, name, package)
         spec.loader.exec_module(package)
         parts = (
-            "host", "extension", "load", "reference", "design", "synthesize", "host_voices", "host_download",
-            "host_transcribe", "host_lora", "speech", "host_dataset", "host_train",
-            "host_train_model", "host_train_run", "training",
-        )  # fmt: skip
+            "host",
+            "extension",
+            "load",
+            "reference",
+            "design",
+            "synthesize",
+            "host_voices",
+            "host_download",
+            "host_transcribe",
+            "host_lora",
+            "speech",
+            "host_dataset",
+            "host_train",
+            "host_train_model",
+            "host_train_run",
+            "training",
+        )
         nodes = {part: importlib.import_module(f"{name}.nodes.{part}") for part in parts}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
     for key in [k for k in sys.modules if k.startswith(name)]:

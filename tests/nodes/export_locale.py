@@ -20,10 +20,13 @@ ENGLISH = ROOT / "locales" / "en" / "nodeDefs.json"
 SNAPSHOT = ROOT / "tests" / "nodes" / "object_info.json"
 # Menus that list files of the user's: what they offer is not part of the schema.
 FILE_MENUS = {
-    ("LoadOmniVoice", "model_name"), ("OmniVoiceTranscribe", "model_name"), ("OmniVoiceLoadVoice", "voice_name"),
-    ("OmniVoiceApplyLoRA", "lora_name"), ("OmniVoiceDataset", "folder"),
+    ("LoadOmniVoice", "model_name"),
+    ("OmniVoiceTranscribe", "model_name"),
+    ("OmniVoiceLoadVoice", "voice_name"),
+    ("OmniVoiceApplyLoRA", "lora_name"),
+    ("OmniVoiceDataset", "folder"),
     ("OmniVoiceTrainLoRA", "existing_lora"),
-}  # fmt: skip
+}
 RANGES = ("min", "max", "step", "multiline", "dynamic_prompts", "control_after_generate", "advanced")
 
 

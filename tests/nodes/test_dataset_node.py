@@ -65,9 +65,13 @@ def menu(nodes: dict[str, type]) -> list[str]:
 def test_schema(nodes: dict[str, type], top: Path) -> None:
     schema = nodes["OmniVoiceDataset"].define_schema()
     assert [(i.id, i.kind, i.optional) for i in schema.inputs] == [
-        ("model", "OMNIVOICE_MODEL", False), ("folder", "COMBO", False), ("language", "COMBO", False),
-        ("instruct", "STRING", True), ("audio", "AUDIO", True), ("text", "STRING", True),
-    ]  # fmt: skip
+        ("model", "OMNIVOICE_MODEL", False),
+        ("folder", "COMBO", False),
+        ("language", "COMBO", False),
+        ("instruct", "STRING", True),
+        ("audio", "AUDIO", True),
+        ("text", "STRING", True),
+    ]
     assert [o.kind for o in schema.outputs] == ["OMNIVOICE_DATASET", "STRING", "INT", "FLOAT"]
     assert schema.is_input_list
 

@@ -9,8 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "audio_tokenizer/config.json",
-         "audio_tokenizer/model.safetensors")  # fmt: skip
+FILES = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "audio_tokenizer/config.json",
+    "audio_tokenizer/model.safetensors",
+)
 
 
 @pytest.fixture
@@ -33,8 +38,9 @@ def run(node, model: object = "OmniVoice", accept_licence: object = True) -> tup
 def test_the_menu_is_the_pinned_list_and_there_is_no_other_input(nodes) -> None:
     schema = nodes["OmniVoiceDownload"].define_schema()
     assert [(i.id, i.kind, i.default) for i in schema.inputs] == [
-        ("model", "COMBO", "OmniVoice"), ("accept_licence", "BOOLEAN", False),
-    ]  # fmt: skip
+        ("model", "COMBO", "OmniVoice"),
+        ("accept_licence", "BOOLEAN", False),
+    ]
     assert schema.inputs[0].options == ["OmniVoice"] and schema.is_output_node
     for shown in (schema.description, schema.inputs[0].tooltip, schema.inputs[1].tooltip):
         assert "CC-BY-NC" in shown
@@ -45,8 +51,12 @@ def test_download_then_load(node, nodes, hub, host) -> None:
     name, report = run(node)
     assert name == "OmniVoice"
     assert {path: (host.folder / name / path).read_bytes() for path in FILES} == {p: hub.files[p] for p in FILES}
-    for part in ("k2-fsa/OmniVoice at cccccccccccc", "WEIGHTS CC-BY-NC (no commercial use)", "config.json: fetched",
-                 "ComfyUI's models/omnivoice/OmniVoice"):  # fmt: skip
+    for part in (
+        "k2-fsa/OmniVoice at cccccccccccc",
+        "WEIGHTS CC-BY-NC (no commercial use)",
+        "config.json: fetched",
+        "ComfyUI's models/omnivoice/OmniVoice",
+    ):
         assert part in report
     assert str(host.folder) not in report
     done, total = host.progress[-1]
@@ -104,8 +114,12 @@ def test_offline(node, pack, hub, host, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(fetch, "WAIT_SECONDS", 0.0)
     with pytest.raises(pack.engine.FileError) as caught:
         run(node)
-    for part in ("config.json could not be fetched", "By hand: open https://huggingface.co/k2-fsa/OmniVoice/tree/ccc",
-                 "ComfyUI's models/omnivoice/OmniVoice", "HF_ENDPOINT"):  # fmt: skip
+    for part in (
+        "config.json could not be fetched",
+        "By hand: open https://huggingface.co/k2-fsa/OmniVoice/tree/ccc",
+        "ComfyUI's models/omnivoice/OmniVoice",
+        "HF_ENDPOINT",
+    ):
         assert part in str(caught.value)
     assert str(host.folder) not in str(caught.value)
 

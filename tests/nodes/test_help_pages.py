@@ -23,10 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "web" / "docs"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 IDS = [
-    "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
-    "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
-    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
-]  # fmt: skip
+    "LoadOmniVoice",
+    "OmniVoiceReferenceAudio",
+    "OmniVoiceVoiceDesignAttributes",
+    "OmniVoiceSynthesize",
+    "OmniVoiceSaveVoice",
+    "OmniVoiceLoadVoice",
+    "OmniVoiceDownload",
+    "OmniVoiceTranscribe",
+    "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset",
+    "OmniVoiceTrainLoRA",
+]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {
     "LoadAudio": ({"audio": "FILE"}, ["AUDIO"]),

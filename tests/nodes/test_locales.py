@@ -21,14 +21,31 @@ LOCALES = ENGLISH.parents[1]
 OFFERED = {"en", "zh", "zh-TW", "ru", "ja", "ko", "fr", "es", "ar", "tr", "pt-BR", "fa", "he"}
 TRANSLATED = {"zh", "zh-TW", "ja", "ko", "de", "fr", "es", "ru", "pt-BR"}
 SCRIPTS = {
-    "zh": "[\u4e00-\u9fff]", "zh-TW": "[\u4e00-\u9fff]", "ja": "[\u3040-\u30ff\u4e00-\u9fff]", "ko": "[\uac00-\ud7a3]",
+    "zh": "[\u4e00-\u9fff]",
+    "zh-TW": "[\u4e00-\u9fff]",
+    "ja": "[\u3040-\u30ff\u4e00-\u9fff]",
+    "ko": "[\uac00-\ud7a3]",
     "ru": "[\u0400-\u04ff]",
-}  # fmt: skip
+}
 # Names that are the same word elsewhere. Sentences never are.
 SAME = {
-    "audio", "description", "design", "dtype", "guidance", "info", "LoRA", "lora", "name", "seed", "steps", "style",
-    "t_shift", "text", "transcript", "transcription",
-}  # fmt: skip
+    "audio",
+    "description",
+    "design",
+    "dtype",
+    "guidance",
+    "info",
+    "LoRA",
+    "lora",
+    "name",
+    "seed",
+    "steps",
+    "style",
+    "t_shift",
+    "text",
+    "transcript",
+    "transcription",
+}
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 FIXED = re.compile(
     r"models/\w+|k2-fsa/OmniVoice|\b\w+\.(?:json|safetensors)\b|(?<= )\.safetensors\b|\baudio_tokenizer\b|\[[a-z-]+\]"
@@ -150,9 +167,13 @@ def test_the_check_sees_what_is_lost() -> None:
 
     assert found(sound) == "" and found(sound.replace("Load OmniVoice", "OmniVoice laden")) == ""
     for old, new, told in (
-        ("auto", "automatisch", "lacks auto"), ("bf16", "BF16", "lacks bf16"), ("0,1", "0,2", "has the numbers"),
-        ("config.json", "configjson", "lacks config.json"), ("models/omnivoice", "modelle", "lacks models/omnivoice"),
-        (" R.", " r.", "lacks R"), ("Load OmniVoice", "dort", "Load OmniVoice"),
-    ):  # fmt: skip
+        ("auto", "automatisch", "lacks auto"),
+        ("bf16", "BF16", "lacks bf16"),
+        ("0,1", "0,2", "has the numbers"),
+        ("config.json", "configjson", "lacks config.json"),
+        ("models/omnivoice", "modelle", "lacks models/omnivoice"),
+        (" R.", " r.", "lacks R"),
+        ("Load OmniVoice", "dort", "Load OmniVoice"),
+    ):
         assert told in found(sound.replace(old, new)), (new, found(sound.replace(old, new)))
     assert "is not translated" in found(text) and "another script" in found(sound, "ru")

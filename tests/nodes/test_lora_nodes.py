@@ -55,9 +55,11 @@ def test_menu_is_fresh_and_lists_adapters_only(nodes: dict[str, type], loras: Pa
 def test_schema(nodes: dict[str, type]) -> None:
     schema = nodes["OmniVoiceApplyLoRA"].define_schema()
     assert [(i.id, i.kind, i.optional) for i in schema.inputs] == [
-        ("model", "OMNIVOICE_MODEL", False), ("lora_name", "COMBO", False), ("strength", "FLOAT", False),
+        ("model", "OMNIVOICE_MODEL", False),
+        ("lora_name", "COMBO", False),
+        ("strength", "FLOAT", False),
         ("lora", "LORA_MODEL", True),
-    ]  # fmt: skip
+    ]
     strength = schema.inputs[2]
     assert (strength.min, strength.max, strength.default) == (-10, 10, 1)
     assert [o.kind for o in schema.outputs] == ["OMNIVOICE_MODEL", "STRING"]
@@ -115,18 +117,23 @@ BAD = [
     ({}, "no LoRA given: choose one in lora_name, or connect the lora input"),
     ({"name": "my peft", "lora": {}}, "two LoRAs given: disconnect the lora input, or set lora_name to 'none"),
     ({"name": "../loras/my peft"}, r"lora_name must be one of models/loras, got '\.\./loras/my peft': press R"),
-    ({"name": "/etc/passwd"}, "lora_name must be"), ({"name": "sub"}, "lora_name must be"),
-    ({"name": "old.pt"}, "lora_name must be"), ({"name": None}, "lora_name must be one of models/loras, got None"),
-    ({"name": ["my peft"]}, "lora_name must be"), ({"name": ""}, "lora_name must be"),
+    ({"name": "/etc/passwd"}, "lora_name must be"),
+    ({"name": "sub"}, "lora_name must be"),
+    ({"name": "old.pt"}, "lora_name must be"),
+    ({"name": None}, "lora_name must be one of models/loras, got None"),
+    ({"name": ["my peft"]}, "lora_name must be"),
+    ({"name": ""}, "lora_name must be"),
     ({"name": "my peft", "strength": 11}, "strength must be -10 to 10, got 11"),
     ({"name": "my peft", "strength": float("nan")}, "strength must be"),
-    ({"name": "my peft", "strength": "1"}, "strength must be"), ({"name": "my peft", "strength": None}, "strength m"),
+    ({"name": "my peft", "strength": "1"}, "strength must be"),
+    ({"name": "my peft", "strength": None}, "strength m"),
     ({"name": "image.safetensors"}, r"image\.safetensors is not an OmniVoice LoRA"),
-    ({"lora": {}}, "the lora input holds no tensors"), ({"lora": "x"}, "the lora input must be a LORA_MODEL"),
+    ({"lora": {}}, "the lora input holds no tensors"),
+    ({"lora": "x"}, "the lora input must be a LORA_MODEL"),
     ({"lora": [[0.0]]}, "the lora input must be a LORA_MODEL"),
     ({"name": "my peft", "model": {"a": 1}}, "model must come from Load OmniVoice, got dict"),
     ({"name": "my peft", "model": None}, "model must come from Load OmniVoice, got None"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("inputs", "message"), BAD, ids=[str(case[0])[:40] for case in BAD])

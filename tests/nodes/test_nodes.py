@@ -12,16 +12,34 @@ import pytest
 import torch
 
 IDS = [
-    "LoadOmniVoice", "OmniVoiceReferenceAudio", "OmniVoiceVoiceDesignAttributes", "OmniVoiceSynthesize",
-    "OmniVoiceSaveVoice", "OmniVoiceLoadVoice", "OmniVoiceDownload", "OmniVoiceTranscribe", "OmniVoiceApplyLoRA",
-    "OmniVoiceDataset", "OmniVoiceTrainLoRA",
-]  # fmt: skip
+    "LoadOmniVoice",
+    "OmniVoiceReferenceAudio",
+    "OmniVoiceVoiceDesignAttributes",
+    "OmniVoiceSynthesize",
+    "OmniVoiceSaveVoice",
+    "OmniVoiceLoadVoice",
+    "OmniVoiceDownload",
+    "OmniVoiceTranscribe",
+    "OmniVoiceApplyLoRA",
+    "OmniVoiceDataset",
+    "OmniVoiceTrainLoRA",
+]
 EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_refresh"]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 LITERALS = [
-    {"kind": "clone", "path": "/etc/passwd"}, {"__value__": 1}, "text", "", 0, 1.5, True, [], [[0.0]], ["1", 0], {},
+    {"kind": "clone", "path": "/etc/passwd"},
+    {"__value__": 1},
+    "text",
+    "",
+    0,
+    1.5,
+    True,
+    [],
+    [[0.0]],
+    ["1", 0],
+    {},
     pytest.param(object(), id="an object"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +81,19 @@ def test_ids_and_descriptions(nodes: dict[str, type]) -> None:
 REQUIRED = ["text", "seed", "steps", "guidance", "speed", "duration", "language"]
 LATER = ["preset", "exact_length", "split_lines"]
 EXPERT = [
-    "denoise", "post_process", "pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "chunking",
-    "t_shift", "layer_penalty", "position_temperature", "class_temperature", *EXPERIMENTAL,
-]  # fmt: skip
+    "denoise",
+    "post_process",
+    "pad_seconds",
+    "fade_seconds",
+    "chunk_seconds",
+    "chunk_threshold_seconds",
+    "chunking",
+    "t_shift",
+    "layer_penalty",
+    "position_temperature",
+    "class_temperature",
+    *EXPERIMENTAL,
+]
 
 
 def test_ranges_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
@@ -97,8 +125,12 @@ def test_menus(nodes: dict[str, type]) -> None:
     inputs = nodes["OmniVoiceVoiceDesignAttributes"].define_schema().inputs
     design = {i.id: i.options for i in inputs if i.kind == "COMBO"}
     assert {name: len(options) for name, options in design.items()} == {
-        "gender": 3, "age": 6, "pitch": 6, "style": 2, "accent": 23,
-    }  # fmt: skip
+        "gender": 3,
+        "age": 6,
+        "pitch": 6,
+        "style": 2,
+        "accent": 23,
+    }
     assert all(options[0] == "auto" and len(options) == len(set(options)) for options in design.values())
 
 
@@ -230,8 +262,13 @@ def test_cancel_stops_at_the_next_step(
 def test_preset_sets_the_steps_and_says_what_it_overrides(nodes: dict[str, type], model: object, host) -> None:
     speak = {"model": model, "text": "Hello.", "seed": 3, "duration": 0.5}
     for preset, steps, taken in (
-        ("custom", 5, 5), ("quality", 5, 32), ("balanced", 5, 16), ("draft", 5, 8), ("draft", 8, 8), ("draft", 32, 8),
-    ):  # fmt: skip
+        ("custom", 5, 5),
+        ("quality", 5, 32),
+        ("balanced", 5, 16),
+        ("draft", 5, 8),
+        ("draft", 8, 8),
+        ("draft", 32, 8),
+    ):
         host.progress[:], host.texts[:] = [], []
         by_name = run(nodes["OmniVoiceSynthesize"], **speak, preset=preset, steps=steps)
         told = " ".join(text for text, _ in host.texts)
@@ -247,10 +284,11 @@ def test_preset_tells_what_the_paper_measured(nodes: dict[str, type]) -> None:
     preset = next(i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "preset")
     assert preset.options == ["custom", "quality", "balanced", "draft"] and preset.default == "custom"
     for fact in (
-        "quality = 32, balanced = 16, draft = 8 steps", "arXiv 2604.00688",
+        "quality = 32, balanced = 16, draft = 8 steps",
+        "arXiv 2604.00688",
         "8 steps: word errors +0.41 to +0.74 points",
         "16 steps: word errors +0.15 to +0.20 points, speaker similarity -0.001 to -0.006, UTMOS +0.01 to -0.11",
-    ):  # fmt: skip
+    ):
         assert fact in preset.tooltip
 
 
@@ -266,24 +304,41 @@ def test_experimental_options_reach_the_engine_and_are_told(nodes: dict[str, typ
 
 
 BAD = [
-    ("seed", -1, "seed must be"), ("seed", 2**64, "seed must be"), ("seed", 1.0, "seed must be"),
-    ("steps", 10**9, "steps must be 1-256, got 1000000000"), ("steps", 0, "steps must be"),
-    ("steps", True, "steps must"), ("steps", "32", "steps must"), ("guidance", 25, "guidance must be 0-10, got 25"),
-    ("guidance", math.nan, "guidance must"), ("guidance", "nan", "guidance must"),
-    ("guidance", None, "guidance must"), ("speed", 0, "speed must"), ("speed", -1.0, "speed must"),
-    ("speed", 1e308, "speed must"), ("speed", 5e-324, "speed must"), ("duration", -1, "duration must"),
-    ("duration", math.nan, "duration must"), ("duration", 1e9, "duration must"), ("duration", False, "duration must"),
-    ("duration", math.inf, "duration must"), ("text", None, "text must be a string"),
-    ("text", {"a": 1}, "text must be a string"), ("text", "", "text"), ("text", "____", "text"),
-    ("text", "a" * 200_001, "text must be at most 200000 characters"), ("language", 3, "language must be"),
+    ("seed", -1, "seed must be"),
+    ("seed", 2**64, "seed must be"),
+    ("seed", 1.0, "seed must be"),
+    ("steps", 10**9, "steps must be 1-256, got 1000000000"),
+    ("steps", 0, "steps must be"),
+    ("steps", True, "steps must"),
+    ("steps", "32", "steps must"),
+    ("guidance", 25, "guidance must be 0-10, got 25"),
+    ("guidance", math.nan, "guidance must"),
+    ("guidance", "nan", "guidance must"),
+    ("guidance", None, "guidance must"),
+    ("speed", 0, "speed must"),
+    ("speed", -1.0, "speed must"),
+    ("speed", 1e308, "speed must"),
+    ("speed", 5e-324, "speed must"),
+    ("duration", -1, "duration must"),
+    ("duration", math.nan, "duration must"),
+    ("duration", 1e9, "duration must"),
+    ("duration", False, "duration must"),
+    ("duration", math.inf, "duration must"),
+    ("text", None, "text must be a string"),
+    ("text", {"a": 1}, "text must be a string"),
+    ("text", "", "text"),
+    ("text", "____", "text"),
+    ("text", "a" * 200_001, "text must be at most 200000 characters"),
+    ("language", 3, "language must be"),
     ("language", None, "language must be"),
     ("preset", "best", "preset must be one of custom, quality, balanced, draft, got 'best'"),
-    ("preset", None, "preset must be"), ("preset", ["draft"], "preset must be"),
+    ("preset", None, "preset must be"),
+    ("preset", ["draft"], "preset must be"),
     ("experimental_unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
     ("experimental_unconditional_every", 1.5, "unconditional_every must be"),
     ("experimental_prefix_refresh", 2, "prefix_refresh must be 0-1, got 2"),
     ("experimental_prefix_refresh", math.nan, "prefix_refresh must be"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name, value, message", BAD, ids=lambda v: repr(v)[:30])

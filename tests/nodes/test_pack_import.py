@@ -82,8 +82,12 @@ def run_with_pack(tmp_path_factory: pytest.TempPathFactory, copy_pack: Callable[
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         done = subprocess.run(
             [sys.executable, "-c", script, str(pack)],
-            cwd=pack.parent, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=pack.parent,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""
         return json.loads(done.stdout)

@@ -107,7 +107,7 @@ BREAKS: dict[str, Callable[[Shape], object]] = {
     "their types changed": lambda s: s["OmniVoiceSynthesize"]["outputs"][0].update(is_list=False),
     "output_node was True": lambda s: s["OmniVoiceDownload"].update(output_node=False),
     "input_is_list was True": lambda s: s["OmniVoiceSynthesize"].update(input_is_list=False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("told", BREAKS)

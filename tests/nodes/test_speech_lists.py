@@ -90,9 +90,19 @@ def test_a_voice_that_was_not_recorded_can_be_kept(nodes, model, design) -> None
 
 def test_the_report_names_what_was_asked_and_what_came(nodes, model) -> None:
     _, _, (seconds,), (report,) = speak(
-        nodes, model, text="Hello. [sneeze] Bye.", duration=2.0, exact_length=True, guidance=1.5, t_shift=0.2,
-        pad_seconds=0.5, denoise=False, steps=3, experimental_unconditional_every=2, chunking="upstream",
-    )  # fmt: skip
+        nodes,
+        model,
+        text="Hello. [sneeze] Bye.",
+        duration=2.0,
+        exact_length=True,
+        guidance=1.5,
+        t_shift=0.2,
+        pad_seconds=0.5,
+        denoise=False,
+        steps=3,
+        experimental_unconditional_every=2,
+        chunking="upstream",
+    )
     assert seconds == 2.0
     first, voice, frames, *_ = report.splitlines()
     assert first == "2.00 s, seed 3, 3 steps, guidance 1.5"

@@ -15,22 +15,68 @@ import torch
 from safetensors import safe_open
 
 SHORT = {
-    "preset": "custom", "run_name": "run", "steps": 3, "learning_rate": 0.01, "rank": 2, "batch_size": 4,
-    "warmup": 0.0, "validation": 0.25, "validate_every": 2, "gradient_checkpointing": False,
-}  # fmt: skip
+    "preset": "custom",
+    "run_name": "run",
+    "steps": 3,
+    "learning_rate": 0.01,
+    "rank": 2,
+    "batch_size": 4,
+    "warmup": 0.0,
+    "validation": 0.25,
+    "validate_every": 2,
+    "gradient_checkpointing": False,
+}
 KEEP = "keep what was trained"
 INPUTS = [
-    "model", "dataset", "preset", "run_name", "seed", "steps", "learning_rate", "rank", "batch_size",
-    "grad_accumulation_steps", "batch_tokens", "optimizer", "schedule", "warmup", "weight_decay", "max_grad_norm",
-    "alpha", "dropout", "rslora", "audio_modules", "training_dtype", "lora_dtype", "gradient_checkpointing",
-    "offloading", "existing_lora", "validation", "validate_every", "save_every", "sample_every", "sample_text",
-    "patience", "resume", "on_cancel",
-]  # fmt: skip
+    "model",
+    "dataset",
+    "preset",
+    "run_name",
+    "seed",
+    "steps",
+    "learning_rate",
+    "rank",
+    "batch_size",
+    "grad_accumulation_steps",
+    "batch_tokens",
+    "optimizer",
+    "schedule",
+    "warmup",
+    "weight_decay",
+    "max_grad_norm",
+    "alpha",
+    "dropout",
+    "rslora",
+    "audio_modules",
+    "training_dtype",
+    "lora_dtype",
+    "gradient_checkpointing",
+    "offloading",
+    "existing_lora",
+    "validation",
+    "validate_every",
+    "save_every",
+    "sample_every",
+    "sample_text",
+    "patience",
+    "resume",
+    "on_cancel",
+]
 # Widgets that core's Train LoRA has as well, so that people find what they know.
 CORE = {
-    "batch_size", "grad_accumulation_steps", "steps", "learning_rate", "rank", "optimizer", "seed", "training_dtype",
-    "lora_dtype", "gradient_checkpointing", "offloading", "existing_lora",
-}  # fmt: skip
+    "batch_size",
+    "grad_accumulation_steps",
+    "steps",
+    "learning_rate",
+    "rank",
+    "optimizer",
+    "seed",
+    "training_dtype",
+    "lora_dtype",
+    "gradient_checkpointing",
+    "offloading",
+    "existing_lora",
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +98,14 @@ def part(loaded_pack: SimpleNamespace) -> Callable[[str], object]:
 def data(part: Callable[[str], object]) -> object:
     clips, generator = part("train.clips"), torch.Generator().manual_seed(1)
     made = [
-        clips.Clip(f"clip {i}", torch.randint(0, 1024, (8, 12 + 4 * i), generator=generator).to(torch.int16),
-                   f"This is sentence number {i}.", "en")
+        clips.Clip(
+            f"clip {i}",
+            torch.randint(0, 1024, (8, 12 + 4 * i), generator=generator).to(torch.int16),
+            f"This is sentence number {i}.",
+            "en",
+        )
         for i in range(6)
-    ]  # fmt: skip
+    ]
     return clips.Dataset(tuple(made), (clips.Rejected("bad.wav", "silent"),))
 
 
@@ -153,11 +203,14 @@ def test_copy_is_split_patched_and_rounded_once(pack: SimpleNamespace, loaded: o
 @pytest.mark.parametrize(
     ("choice", "device", "good", "wanted"),
     [
-        ("auto", "cpu", True, torch.float32), ("auto", "mps", True, torch.float32),
-        ("auto", "cuda", True, torch.bfloat16), ("auto", "cuda", False, torch.float32),
-        ("bf16", "cpu", False, torch.bfloat16), ("fp32", "cuda", True, torch.float32),
+        ("auto", "cpu", True, torch.float32),
+        ("auto", "mps", True, torch.float32),
+        ("auto", "cuda", True, torch.bfloat16),
+        ("auto", "cuda", False, torch.float32),
+        ("bf16", "cpu", False, torch.bfloat16),
+        ("fp32", "cuda", True, torch.float32),
     ],
-)  # fmt: skip
+)
 def test_training_dtype(
     pack: SimpleNamespace, monkeypatch, choice: str, device: str, good: bool, wanted: torch.dtype
 ) -> None:
@@ -377,22 +430,29 @@ BAD = [
     ({"dataset": {"clips": []}}, "dataset must come from OmniVoice Dataset, got dict"),
     ({"dataset": None}, "dataset must come from OmniVoice Dataset, got None"),
     ({"preset": "x"}, "preset must be one of custom, voice, language, got 'x'"),
-    ({"steps": 10**9}, "steps must be 1-1000000, got 1000000000"), ({"rank": True}, "rank must be"),
-    ({"learning_rate": math.nan}, "learning_rate must be"), ({"alpha": 0.0}, "alpha must be above 0"),
+    ({"steps": 10**9}, "steps must be 1-1000000, got 1000000000"),
+    ({"rank": True}, "rank must be"),
+    ({"learning_rate": math.nan}, "learning_rate must be"),
+    ({"alpha": 0.0}, "alpha must be above 0"),
     ({"grad_accumulation_steps": 0}, "grad_accumulation_steps must be 1-1024, got 0"),
-    ({"batch_tokens": 1e3}, "batch_tokens must be"), ({"seed": -1}, "seed must be"),
-    ({"rslora": "yes"}, "rslora must be true or false, got 'yes'"), ({"resume": 1}, "resume must be true or false"),
+    ({"batch_tokens": 1e3}, "batch_tokens must be"),
+    ({"seed": -1}, "seed must be"),
+    ({"rslora": "yes"}, "rslora must be true or false, got 'yes'"),
+    ({"resume": 1}, "resume must be true or false"),
     ({"on_cancel": "x"}, "on_cancel must be one of stop the workflow, keep what was trained, got 'x'"),
     ({"lora_dtype": "fp16"}, "lora_dtype must be one of fp32, bf16, got 'fp16'"),
     ({"training_dtype": "fp16"}, "training_dtype must be one of auto, bf16, fp32"),
-    ({"optimizer": ["AdamW"]}, "optimizer must be one of"), ({"sample_text": 5}, "sample_text must be a text"),
-    ({"run_name": "../../custom_nodes/x"}, "a file name may hold letters"), ({"run_name": 5}, "run_name must be"),
-    ({"run_name": "a" * 101}, "run_name must be at most 100 characters"), ({"run_name": "CON"}, "a device name"),
+    ({"optimizer": ["AdamW"]}, "optimizer must be one of"),
+    ({"sample_text": 5}, "sample_text must be a text"),
+    ({"run_name": "../../custom_nodes/x"}, "a file name may hold letters"),
+    ({"run_name": 5}, "run_name must be"),
+    ({"run_name": "a" * 101}, "run_name must be at most 100 characters"),
+    ({"run_name": "CON"}, "a device name"),
     ({"run_name": "hf_abcdefghijklmnopqr"}, "holds a path or a token"),
     ({"sample_every": 2, "run_name": ""}, "sample_every writes into the run's folder: give a run_name"),
     ({"offloading": True}, "offloading needs gradient_checkpointing"),
     ({"patience": 1, "validation": 0.0}, "patience needs validations"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("widgets", "message"), BAD, ids=[str(case[0])[:40] for case in BAD])

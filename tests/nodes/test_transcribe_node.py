@@ -65,8 +65,9 @@ def library(host, nodes, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     module = SimpleNamespace(
         WhisperForConditionalGeneration=loads("model", lambda: fake.model),
-        WhisperFeatureExtractor=loads("extractor", Extractor), AutoTokenizer=loads("tokenizer", Tokenizer),
-    )  # fmt: skip
+        WhisperFeatureExtractor=loads("extractor", Extractor),
+        AutoTokenizer=loads("tokenizer", Tokenizer),
+    )
     monkeypatch.setitem(sys.modules, "transformers", module)
     return fake
 
@@ -133,8 +134,10 @@ def test_text_of_a_recording(nodes, tiny: Path, library, host) -> None:
     before = audio["waveform"].clone()
     assert run(nodes, audio) == ["32000"] and torch.equal(audio["waveform"], before)
     assert [(kind, name) for kind, name, _ in library.calls] == [
-        ("model", "tiny"), ("extractor", "tiny"), ("tokenizer", "tiny"),
-    ]  # fmt: skip
+        ("model", "tiny"),
+        ("extractor", "tiny"),
+        ("tokenizer", "tiny"),
+    ]
     assert all(options["local_files_only"] is True for _, _, options in library.calls)
     options = library.calls[0][2]
     assert (options["use_safetensors"], options["trust_remote_code"]) == (True, False)
@@ -237,14 +240,15 @@ def test_damaged_weights_and_adapters_never_reach_transformers(nodes, tiny: Path
 
 BAD = [
     ({"language": "Klingon"}, "language must be auto or a name from the list, got 'Klingon'"),
-    ({"language": None}, "language must be auto"), ({"language": ["English"]}, "language must be auto"),
+    ({"language": None}, "language must be auto"),
+    ({"language": ["English"]}, "language must be auto"),
     ({"audio": {"waveform": [[[0.0]]], "sample_rate": 16_000}}, "audio must hold a float waveform"),
     ({"audio": "x.wav"}, "audio must be ComfyUI's AUDIO"),
     ({"audio": {"waveform": torch.zeros(1, 1, 0), "sample_rate": 16_000}}, "audio is empty"),
     ({"audio": {"waveform": torch.full((2, 1, 99), torch.nan), "sample_rate": 16_000}}, "audio holds NaN or Inf"),
     ({"audio": {"waveform": torch.zeros(1, 1, 99), "sample_rate": 10**9}}, "sample_rate must be a whole number"),
     ({"audio": {"waveform": torch.zeros(0, 1, 99), "sample_rate": 16_000}}, "audio must hold at least one recording"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("inputs, message", BAD, ids=lambda v: repr(v)[:30])

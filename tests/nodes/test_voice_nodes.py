@@ -183,10 +183,38 @@ def test_only_a_listed_name_is_loaded(save, load, name: object) -> None:
 
 
 HOSTILE = [
-    "", "   ", ".", "..", "../x", "a/b", "a\\b", "/etc/passwd", "C:\\x", "\\\\host\\share", "a:stream", "a\0b", "a\nb",
-    ".hidden", "a\u202eb", "a%year%b", "a*", "a|b", '"a"', "CON", "nul", "com1", "NUL.tar", "x" * 200, "\u00e9" * 60,
-    ".safetensors", None, 3, ["a"], {"a": 1}, "\ud800",
-]  # fmt: skip
+    "",
+    "   ",
+    ".",
+    "..",
+    "../x",
+    "a/b",
+    "a\\b",
+    "/etc/passwd",
+    "C:\\x",
+    "\\\\host\\share",
+    "a:stream",
+    "a\0b",
+    "a\nb",
+    ".hidden",
+    "a\u202eb",
+    "a%year%b",
+    "a*",
+    "a|b",
+    '"a"',
+    "CON",
+    "nul",
+    "com1",
+    "NUL.tar",
+    "x" * 200,
+    "\u00e9" * 60,
+    ".safetensors",
+    None,
+    3,
+    ["a"],
+    {"a": 1},
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
@@ -201,13 +229,18 @@ def test_hostile_names_are_refused_and_nothing_is_written(nodes, save, host, lib
 @pytest.mark.parametrize(
     "name, stem",
     [
-        ("my voice", "my voice"), (" Anna ", "Anna"), ("Anna.safetensors", "Anna"), ("a-b_c.d 2", "a-b_c.d 2"),
-        ("\u0410\u043d\u043d\u0430", "\u0410\u043d\u043d\u0430"), ("\u5c0f\u660e", "\u5c0f\u660e"),
+        ("my voice", "my voice"),
+        (" Anna ", "Anna"),
+        ("Anna.safetensors", "Anna"),
+        ("a-b_c.d 2", "a-b_c.d 2"),
+        ("\u0410\u043d\u043d\u0430", "\u0410\u043d\u043d\u0430"),
+        ("\u5c0f\u660e", "\u5c0f\u660e"),
         ("\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c", "\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c"),
-        ("\u0928\u093e\u092e", "\u0928\u093e\u092e"), (unicodedata.normalize("NFD", "J\u00fcrgen"), "J\u00fcrgen"),
+        ("\u0928\u093e\u092e", "\u0928\u093e\u092e"),
+        (unicodedata.normalize("NFD", "J\u00fcrgen"), "J\u00fcrgen"),
     ],
     ids=ascii,
-)  # fmt: skip
+)
 def test_names_of_any_script(nodes, save, load, library: Path, name: str, stem: str) -> None:
     assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=name) is True
     save(name)
@@ -269,10 +302,12 @@ def test_a_voice_without_transcript_warns_when_loaded(save, load, voice, host) -
 BAD = [
     ("language", "Klingon", "language must be auto or a name from the list, got 'Klingon'"),
     ("language", None, "language must be auto or a name from the list, got None"),
-    ("language", ["English"], "language must be auto"), ("consent", None, "consent must be a string"),
+    ("language", ["English"], "language must be auto"),
+    ("consent", None, "consent must be a string"),
     ("consent", "x" * 501, "consent must be at most 500 characters, got 501"),
-    ("overwrite", "false", "overwrite must be true or false, got 'false'"), ("overwrite", 1, "overwrite must be true"),
-]  # fmt: skip
+    ("overwrite", "false", "overwrite must be true or false, got 'false'"),
+    ("overwrite", 1, "overwrite must be true"),
+]
 
 
 @pytest.mark.parametrize("name, value, message", BAD, ids=lambda v: repr(v)[:30])

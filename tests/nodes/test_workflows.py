@@ -18,11 +18,21 @@ WORKFLOWS = ROOT / "workflows"
 NAMES = sorted(path.stem for path in WORKFLOWS.glob("*.json"))
 # Core nodes that both ComfyUI 0.14.0 and the newest have, and the types of their outputs; no other pack's.
 CORE = {
-    "LoadAudio": ["AUDIO"], "SaveAudio": ["AUDIO"], "PreviewAudio": ["AUDIO"], "AudioConcat": ["AUDIO"],
-    "PreviewAny": ["STRING"], "PrimitiveFloat": ["FLOAT"], "EmptyImage": ["IMAGE"], "GetImageSize": ["INT"] * 3,
-    "ImageScaleBy": ["IMAGE"], "CreateVideo": ["VIDEO"], "SaveVideo": ["VIDEO"], "MarkdownNote": [],
-    "SaveLoRA": [], "LossGraphNode": [],
-}  # fmt: skip
+    "LoadAudio": ["AUDIO"],
+    "SaveAudio": ["AUDIO"],
+    "PreviewAudio": ["AUDIO"],
+    "AudioConcat": ["AUDIO"],
+    "PreviewAny": ["STRING"],
+    "PrimitiveFloat": ["FLOAT"],
+    "EmptyImage": ["IMAGE"],
+    "GetImageSize": ["INT"] * 3,
+    "ImageScaleBy": ["IMAGE"],
+    "CreateVideo": ["VIDEO"],
+    "SaveVideo": ["VIDEO"],
+    "MarkdownNote": [],
+    "SaveLoRA": [],
+    "LossGraphNode": [],
+}
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 MAX_PICTURE_BYTES = 300_000
 

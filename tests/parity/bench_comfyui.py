@@ -157,8 +157,10 @@ def main():
     with tempfile.TemporaryDirectory() as base:
         found = measure(options, Path(base))
     version = ".".join(map(str, found["version"]))
-    print(f"ms/step: engine {shown(found['engine'], 1000, 1)}, node in ComfyUI {version} "
-          f"{shown(found['comfyui'], 1000, 1)}, node / engine {shown(found['ratio'])}")  # fmt: skip
+    print(
+        f"ms/step: engine {shown(found['engine'], 1000, 1)}, node in ComfyUI {version} "
+        f"{shown(found['comfyui'], 1000, 1)}, node / engine {shown(found['ratio'])}"
+    )
     if options.json:
         Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

@@ -48,8 +48,15 @@ def ours(folder, examples, steps, checkpointing):
 
     files, cpu = locate_checkpoint(folder), torch.device("cpu")
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
-    lm, text = load_lm(files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=cpu, dtype=torch.float32,
-                       used_ids=tokenizer.used_ids, fused=False)  # fmt: skip
+    lm, text = load_lm(
+        files.lm_config,
+        files.lm_weights,
+        ops=PLAIN_OPS,
+        device=cpu,
+        dtype=torch.float32,
+        used_ids=tokenizer.used_ids,
+        fused=False,
+    )
     settings = TrainSettings(steps=steps + 1, dropout=0.0, gradient_checkpointing=checkpointing)
     model = TrainingModel(lm, text, settings, device=cpu, generator=torch.Generator().manual_seed(0))
     trainer = Trainer(model, Source((), tokenizer, Masking(), 1024, 0), settings)
@@ -68,8 +75,16 @@ def upstream(folder, examples, steps):
     from peft import LoraConfig, get_peft_model
 
     model = OmniVoice.from_pretrained(folder, train=True, dtype=torch.float32, attn_implementation="sdpa")
-    model = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=LINEARS,
-                                             modules_to_save=["audio_embeddings", "audio_heads"]))  # fmt: skip
+    model = get_peft_model(
+        model,
+        LoraConfig(
+            r=16,
+            lora_alpha=32,
+            lora_dropout=0.0,
+            target_modules=LINEARS,
+            modules_to_save=["audio_embeddings", "audio_heads"],
+        ),
+    )
     model.train()
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.01)
@@ -77,9 +92,12 @@ def upstream(folder, examples, steps):
     labels = torch.stack([torch.cat((torch.full((8, PROMPT), -100), label), dim=1) for _, _, label in examples])
     B, _, S = ids.shape
     batch = {
-        "input_ids": ids, "labels": labels, "audio_mask": (torch.arange(S) >= PROMPT).expand(B, -1),
-        "position_ids": torch.arange(S).expand(B, -1), "attention_mask": torch.ones(B, 1, S, S, dtype=torch.bool),
-    }  # fmt: skip
+        "input_ids": ids,
+        "labels": labels,
+        "audio_mask": (torch.arange(S) >= PROMPT).expand(B, -1),
+        "position_ids": torch.arange(S).expand(B, -1),
+        "attention_mask": torch.ones(B, 1, S, S, dtype=torch.bool),
+    }
 
     def step():
         loss = model(**batch).loss
@@ -143,8 +161,10 @@ def main():
         seconds = [s for one in rounds for s in one["seconds"]]
         peak = max(one["peak_gb"] for one in rounds)
         middle = statistics.median(seconds)
-        print(f"{side}: {middle:.2f} s a step ({min(seconds):.2f}-{max(seconds):.2f}), {rows / middle:.0f} rows/s, "
-              f"peak {peak:.2f} GB")  # fmt: skip
+        print(
+            f"{side}: {middle:.2f} s a step ({min(seconds):.2f}-{max(seconds):.2f}), {rows / middle:.0f} rows/s, "
+            f"peak {peak:.2f} GB"
+        )
     if options.json:
         Path(options.json).write_text(json.dumps(results))
 

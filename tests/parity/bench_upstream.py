@@ -36,8 +36,15 @@ SIDES = ("upstream", "ours")
 
 
 def cases(steps):
-    base = {"kind": "tokens", "text": TEXT, "reference_text": REFERENCE_TEXT, "frames": 125, "reference": 125,
-            "guidance": 2.0, "steps": steps}  # fmt: skip
+    base = {
+        "kind": "tokens",
+        "text": TEXT,
+        "reference_text": REFERENCE_TEXT,
+        "frames": 125,
+        "reference": 125,
+        "guidance": 2.0,
+        "steps": steps,
+    }
     return {
         "clone": base,
         "clone_10s": {**base, "reference": 250},
@@ -133,16 +140,20 @@ def long(options, case):
             spoken = worker.run({**case, "kind": "speak", "text": " ".join([REFERENCE_TEXT] * times)})
             worker.close()
             found[side][name] = {
-                "audio": spoken["result"], "per_second": spoken["seconds"] / spoken["result"],
+                "audio": spoken["result"],
+                "per_second": spoken["seconds"] / spoken["result"],
                 "peak_above_weights": None if spoken["peak"] is None else spoken["peak"] - spoken["held"],
-            }  # fmt: skip
+            }
     return found
 
 
 def print_timed(name, found, *, exact):
     equal = "equal" if found["equal"] else "DIFFERENT" if exact else "differ, as they may in this dtype"
-    print(f"{name:13} upstream {shown(found['upstream'])} s  ours {shown(found['ours'])} s  "
-          f"ratio {shown(found['ratio'])}  {equal}", flush=True)  # fmt: skip
+    print(
+        f"{name:13} upstream {shown(found['upstream'])} s  ours {shown(found['ours'])} s  "
+        f"ratio {shown(found['ratio'])}  {equal}",
+        flush=True,
+    )
 
 
 def print_operators(found):
@@ -169,8 +180,11 @@ def print_start(options, found):
 def print_long(found):
     for side, lengths in found.items():
         for name, got in lengths.items():
-            print(f"long          {side}, {name} ({got['audio']:.1f} s): {got['per_second']:.2f} s per s of audio, "
-                  f"peak above the weights {gigabytes(got['peak_above_weights'])}", flush=True)  # fmt: skip
+            print(
+                f"long          {side}, {name} ({got['audio']:.1f} s): {got['per_second']:.2f} s per s of audio, "
+                f"peak above the weights {gigabytes(got['peak_above_weights'])}",
+                flush=True,
+            )
 
 
 def arguments():
@@ -184,8 +198,11 @@ def arguments():
     parser.add_argument("--dtype", default="float32", help="ours; upstream always runs in float32")
     parser.add_argument("--start-dtype", default="bfloat16", help="of both sides in the case start")
     parser.add_argument("--long-sides", default="upstream,ours", help="who speaks the long text; upstream is slow")
-    parser.add_argument("--cases", default="clone,clone_10s,no_reference,guidance_0,encode_5s,decode_5s,operators",
-                        help=f"of {','.join(table)},operators,agreement,start,long")  # fmt: skip
+    parser.add_argument(
+        "--cases",
+        default="clone,clone_10s,no_reference,guidance_0,encode_5s,decode_5s,operators",
+        help=f"of {','.join(table)},operators,agreement,start,long",
+    )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     unknown = set(options.cases.split(",")) - {*table, "operators", "agreement", "start", "long"}
@@ -228,8 +245,11 @@ def main():
     options = arguments()
     machine = {"processor": processor_name(), "threads": options.threads, "torch": torch.__version__}
     settings = {name: getattr(options, name) for name in ("dtype", "start_dtype", "rounds", "steps")}
-    print(f"{machine['processor']}, {options.threads} threads, torch {torch.__version__}, ours in {options.dtype}; "
-          f"medians of {options.rounds} rounds of {options.steps} steps (least-largest)", flush=True)  # fmt: skip
+    print(
+        f"{machine['processor']}, {options.threads} threads, torch {torch.__version__}, ours in {options.dtype}; "
+        f"medians of {options.rounds} rounds of {options.steps} steps (least-largest)",
+        flush=True,
+    )
     results = {"machine": machine, **settings, **measure(options)}
     if options.json:
         Path(options.json).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -47,10 +47,15 @@ class Upstream:
         codes = reference_codes(case["reference"])
         n = case.get("batch", 1)
         task = self.code.GenerationTask(
-            batch_size=n, texts=[case["text"]] * n, target_lens=[case["frames"]] * n, langs=[STYLE_TEXT] * n,
-            instructs=[None] * n, ref_texts=[case["reference_text"] if codes is not None else None] * n,
-            ref_audio_tokens=[codes] * n, ref_rms=[0.1] * n,
-        )  # fmt: skip
+            batch_size=n,
+            texts=[case["text"]] * n,
+            target_lens=[case["frames"]] * n,
+            langs=[STYLE_TEXT] * n,
+            instructs=[None] * n,
+            ref_texts=[case["reference_text"] if codes is not None else None] * n,
+            ref_audio_tokens=[codes] * n,
+            ref_rms=[0.1] * n,
+        )
         torch.manual_seed(7)
         return self.model._generate_iterative(task, self.config(case))
 

@@ -103,10 +103,13 @@ def ours(options, work):
     merge(files, adapters, work / "models", export_folder)
     save_file({"ids": own.input_ids().contiguous()}, work / "ids.safetensors")
     job = {
-        "checkpoint": str(ASSETS / "checkpoint"), "adapters": sorted(adapters), "prompt": own.PROMPT,
-        "every": own.EVERY, "text": "<|text_start|>Good morning everyone.<|text_end|> Zwei.",
+        "checkpoint": str(ASSETS / "checkpoint"),
+        "adapters": sorted(adapters),
+        "prompt": own.PROMPT,
+        "every": own.EVERY,
+        "text": "<|text_start|>Good morning everyone.<|text_end|> Zwei.",
         "halved": HALVED,
-    }  # fmt: skip
+    }
     (work / "job.json").write_text(json.dumps(job))
     subprocess.run([options.upstream_python, __file__, "--upstream", str(work)], check=True, cwd=work)
     theirs = load_file(work / "upstream.safetensors")
@@ -175,8 +178,10 @@ def compare(files, adapters, work, theirs):
         difference = (got - wanted).abs()
         relative = float((difference / (1 + wanted.abs())).max())
         worst = max(worst, relative)
-        print(f"{what:48} {float(difference.max()):.2e}, by 1 + |logit| {relative:.2e}   (logits up to "
-              f"{float(wanted.abs().max()):.1f}, moved by {float((wanted - base).abs().max()):.1f})")  # fmt: skip
+        print(
+            f"{what:48} {float(difference.max()):.2e}, by 1 + |logit| {relative:.2e}   (logits up to "
+            f"{float(wanted.abs().max()):.1f}, moved by {float((wanted - base).abs().max()):.1f})"
+        )
 
     for name, lora in adapters.items():
         applied = said(with_lora([(lora, 1.0)]))
@@ -184,8 +189,11 @@ def compare(files, adapters, work, theirs):
         show(f"{name}: our merged folder in ours, applied", said(Engine.load(work / "models" / name)), applied)
         show(f"{name}: our merged folder in upstream, applied", theirs[f"model/{name}"], applied)
         if f"half/{name}" in theirs:
-            show(f"{name}: strength {STRENGTH}, PEFT's scaling halved", theirs[f"half/{name}"],
-                 said(with_lora([(lora, STRENGTH)])))  # fmt: skip
+            show(
+                f"{name}: strength {STRENGTH}, PEFT's scaling halved",
+                theirs[f"half/{name}"],
+                said(with_lora([(lora, STRENGTH)])),
+            )
     for name in ("plain_copy", "of_single_file"):
         show(f"{name}: in upstream, base", theirs[f"model/{name}"], base)
     show("replaced: in upstream, in ours", theirs["model/replaced"], said(Engine.load(work / "models" / "replaced")))

@@ -56,11 +56,22 @@ def make_tokenizer(texts):
 
 def make_lm(tok):
     llm = Qwen3Config(
-        vocab_size=1300, hidden_size=40, num_hidden_layers=3, num_attention_heads=6, num_key_value_heads=3, head_dim=16,
-        intermediate_size=88, max_position_embeddings=40960, rope_theta=1000000.0, tie_word_embeddings=True,
-        rms_norm_eps=1e-6, use_sliding_window=False, bos_token_id=None, eos_token_id=tok.eos_token_id,
+        vocab_size=1300,
+        hidden_size=40,
+        num_hidden_layers=3,
+        num_attention_heads=6,
+        num_key_value_heads=3,
+        head_dim=16,
+        intermediate_size=88,
+        max_position_embeddings=40960,
+        rope_theta=1000000.0,
+        tie_word_embeddings=True,
+        rms_norm_eps=1e-6,
+        use_sliding_window=False,
+        bos_token_id=None,
+        eos_token_id=tok.eos_token_id,
         pad_token_id=tok.pad_token_id,
-    )  # fmt: skip
+    )
     model = OmniVoice(OmniVoiceConfig(llm_config=llm)).eval()
     with torch.no_grad():  # logits spread far from ties, so that rounding does not choose tokens
         for name, p in model.named_parameters():
@@ -71,11 +82,24 @@ def make_lm(tok):
 
 def make_codec():
     ratios = [8, 5, 4, 2, 3]
-    acoustic = {"model_type": "dac", "downsampling_ratios": ratios, "upsampling_ratios": ratios,
-                "encoder_hidden_size": 3, "decoder_hidden_size": 64, "hidden_size": 20}  # fmt: skip
-    semantic = {"model_type": "hubert", "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3,
-                "intermediate_size": 40, "conv_dim": [12] * 7, "num_conv_pos_embeddings": 14,
-                "num_conv_pos_embedding_groups": 3}  # fmt: skip
+    acoustic = {
+        "model_type": "dac",
+        "downsampling_ratios": ratios,
+        "upsampling_ratios": ratios,
+        "encoder_hidden_size": 3,
+        "decoder_hidden_size": 64,
+        "hidden_size": 20,
+    }
+    semantic = {
+        "model_type": "hubert",
+        "hidden_size": 24,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+        "intermediate_size": 40,
+        "conv_dim": [12] * 7,
+        "num_conv_pos_embeddings": 14,
+        "num_conv_pos_embedding_groups": 3,
+    }
     config = HiggsAudioV2TokenizerConfig(codebook_dim=8, acoustic_model_config=acoustic, semantic_model_config=semantic)
     codec = HiggsAudioV2TokenizerModel(config).eval()
     with torch.no_grad():

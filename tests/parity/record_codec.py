@@ -37,30 +37,60 @@ TRAINING_ONLY = ("decoder_semantic.", "fc1.", ".inited", ".cluster_size", ".embe
 POSITIONAL = "semantic_model.encoder.pos_conv_embed.conv."
 
 PUBLISHED = {
-    "codebook_size": 96, "codebook_dim": 6, "target_bandwidths": [0.5, 0.9],
+    "codebook_size": 96,
+    "codebook_dim": 6,
+    "target_bandwidths": [0.5, 0.9],
     "acoustic_model_config": {
-        "model_type": "dac", "encoder_hidden_size": 1, "decoder_hidden_size": 40, "hidden_size": 10,
-        "downsampling_ratios": [8, 5, 4, 2, 3], "upsampling_ratios": [8, 5, 4, 2, 3],
+        "model_type": "dac",
+        "encoder_hidden_size": 1,
+        "decoder_hidden_size": 40,
+        "hidden_size": 10,
+        "downsampling_ratios": [8, 5, 4, 2, 3],
+        "upsampling_ratios": [8, 5, 4, 2, 3],
     },
     "semantic_model_config": {
-        "model_type": "hubert", "hidden_size": 20, "num_hidden_layers": 3, "num_attention_heads": 4,
-        "intermediate_size": 28, "conv_dim": [8, 8, 12, 12, 10, 10, 14], "num_conv_pos_embeddings": 16,
+        "model_type": "hubert",
+        "hidden_size": 20,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 28,
+        "conv_dim": [8, 8, 12, 12, 10, 10, 14],
+        "num_conv_pos_embeddings": 16,
         "num_conv_pos_embedding_groups": 5,
     },
-}  # fmt: skip
+}
 VARIED = {
-    "codebook_size": 33, "codebook_dim": 4, "target_bandwidths": [1.0], "downsample_factor": 640, "kernel_size": 5,
-    "unit_kernel_size": 5, "channel_ratios": [2, 1], "strides": [2, 1], "block_dilations": [1, 2],
+    "codebook_size": 33,
+    "codebook_dim": 4,
+    "target_bandwidths": [1.0],
+    "downsample_factor": 640,
+    "kernel_size": 5,
+    "unit_kernel_size": 5,
+    "channel_ratios": [2, 1],
+    "strides": [2, 1],
+    "block_dilations": [1, 2],
     "acoustic_model_config": {
-        "model_type": "dac", "encoder_hidden_size": 1, "decoder_hidden_size": 32, "hidden_size": 6,
-        "downsampling_ratios": [5, 8, 3, 2, 4], "upsampling_ratios": [2, 4, 8, 3, 5],
+        "model_type": "dac",
+        "encoder_hidden_size": 1,
+        "decoder_hidden_size": 32,
+        "hidden_size": 6,
+        "downsampling_ratios": [5, 8, 3, 2, 4],
+        "upsampling_ratios": [2, 4, 8, 3, 5],
     },
     "semantic_model_config": {
-        "model_type": "hubert", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 20, "conv_dim": [8] * 7, "conv_bias": True, "feat_proj_layer_norm": False,
-        "layer_norm_eps": 1e-4, "num_conv_pos_embeddings": 9, "num_conv_pos_embedding_groups": 3,
+        "model_type": "hubert",
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 20,
+        "conv_dim": [8] * 7,
+        "conv_bias": True,
+        "feat_proj_layer_norm": False,
+        "layer_norm_eps": 1e-4,
+        "num_conv_pos_embeddings": 9,
+        "num_conv_pos_embedding_groups": 3,
     },
-}  # fmt: skip
+}
 
 
 def make_codec(sizes: dict, generator: torch.Generator) -> HiggsAudioV2TokenizerModel:

@@ -24,12 +24,15 @@ CASES = {
     "plain": {"r": 4, "lora_alpha": 8, "target_modules": LINEARS},
     "saved": {"r": 2, "lora_alpha": 2, "target_modules": ["q_proj", "v_proj"], "modules_to_save": ["audio_heads"]},
     "patterns": {
-        "r": 4, "lora_alpha": 6, "target_modules": [*LINEARS, "audio_heads", "audio_embeddings"], "use_rslora": True,
+        "r": 4,
+        "lora_alpha": 6,
+        "target_modules": [*LINEARS, "audio_heads", "audio_embeddings"],
+        "use_rslora": True,
         "rank_pattern": {"q_proj": 2, r"layers\.1\.mlp\.down_proj": 6, "audio_heads": 1, "^audio_embeddings": 2},
         "alpha_pattern": {r"layers\.\d+\.mlp.*": 3, "llm.layers.0.self_attn.k_proj": 1},
     },
     "llm_only": {"r": 3, "lora_alpha": 6, "target_modules": ["k_proj", "gate_proj", "down_proj"]},
-}  # fmt: skip
+}
 
 
 def wrap(model, name):

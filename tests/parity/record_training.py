@@ -92,16 +92,37 @@ def main():
     processor = OmniVoiceSampleProcessor(tokenizer, 8, 1024, (0.0, 0.3), (0.0, 1.0), 0.1, 0.8, 0.3, 1.0, 0.5)
     collate, codes = PaddingDataCollator(processor, 8192), clips()
     steps = documents(processor, codes)
-    full, kept, about = {}, {}, {"labels": LABELS, "rank": RANK, "alpha": ALPHA, "steps": STEPS, "rates": RATES,
-                                 "warmup": WARMUP / STEPS, "decay": DECAY, "clip": CLIP, "per_step": PER_STEP,
-                                 "every": EVERY}  # fmt: skip
+    full, kept, about = (
+        {},
+        {},
+        {
+            "labels": LABELS,
+            "rank": RANK,
+            "alpha": ALPHA,
+            "steps": STEPS,
+            "rates": RATES,
+            "warmup": WARMUP / STEPS,
+            "decay": DECAY,
+            "clip": CLIP,
+            "per_step": PER_STEP,
+            "every": EVERY,
+        },
+    )
     for kind in ("lora", "full"):
         model = OmniVoice.from_pretrained(folder, train=True, dtype=torch.float32, attn_implementation="sdpa")
         if kind == "lora":
             torch.manual_seed(5)
-            model = get_peft_model(model, LoraConfig(
-                r=RANK, lora_alpha=ALPHA, lora_dropout=0.0, bias="none", target_modules=LINEARS,
-                modules_to_save=["audio_embeddings", "audio_heads"]))  # fmt: skip
+            model = get_peft_model(
+                model,
+                LoraConfig(
+                    r=RANK,
+                    lora_alpha=ALPHA,
+                    lora_dropout=0.0,
+                    bias="none",
+                    target_modules=LINEARS,
+                    modules_to_save=["audio_embeddings", "audio_heads"],
+                ),
+            )
             kept.update({f"lora/initial/{n}": w for n, w in named(model).items() if not n.endswith(".weight")})
         model.train()
         losses, norms = train(model, steps, collate, RATES[kind])

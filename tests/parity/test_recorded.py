@@ -18,14 +18,26 @@ from omnivoice.intake.audio_files import read_audio
 HERE = Path(__file__).parent
 AUDIO_TOLERANCE = 1 / 32767
 SAMPLING = {
-    "num_step": "steps", "guidance_scale": "guidance", "t_shift": "t_shift", "layer_penalty_factor": "layer_penalty",
-    "position_temperature": "position_temperature", "class_temperature": "class_temperature",
-}  # fmt: skip
+    "num_step": "steps",
+    "guidance_scale": "guidance",
+    "t_shift": "t_shift",
+    "layer_penalty_factor": "layer_penalty",
+    "position_temperature": "position_temperature",
+    "class_temperature": "class_temperature",
+}
 REQUEST = {
-    "denoise": "denoise", "postprocess_output": "post_process", "pad_duration": "pad_seconds",
-    "fade_duration": "fade_seconds", "audio_chunk_duration": "chunk_seconds", "speed": "speed", "duration": "duration",
-    "audio_chunk_threshold": "chunk_threshold_seconds", "language": "language", "instruct": "design", "text": "text",
-}  # fmt: skip
+    "denoise": "denoise",
+    "postprocess_output": "post_process",
+    "pad_duration": "pad_seconds",
+    "fade_duration": "fade_seconds",
+    "audio_chunk_duration": "chunk_seconds",
+    "speed": "speed",
+    "duration": "duration",
+    "audio_chunk_threshold": "chunk_threshold_seconds",
+    "language": "language",
+    "instruct": "design",
+    "text": "text",
+}
 OWN = {"name", "seed", "ref", "ref_text", "audio"}
 
 
@@ -41,8 +53,14 @@ class Recording:
 
 
 def recordings():
-    found = {"assets": (HERE.parent / "assets" / "checkpoint", HERE / "cases.json",
-                        HERE.parent / "assets" / "recorded.safetensors", HERE.parent / "assets" / "wav")}  # fmt: skip
+    found = {
+        "assets": (
+            HERE.parent / "assets" / "checkpoint",
+            HERE / "cases.json",
+            HERE.parent / "assets" / "recorded.safetensors",
+            HERE.parent / "assets" / "wav",
+        )
+    }
     if other := os.environ.get("OMNIVOICE_ORACLE"):
         root = Path(other)
         found["oracle"] = (root / "checkpoint", root / "cases.json", root / "recorded.safetensors", root / "wav")

@@ -18,32 +18,88 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Rooms by height: a room imports only lower ones, or itself. Rooms of one height do not know each other.
 RANK = {
-    "errors": 0, "voice": 1, "types": 2, "config": 2, "ops": 2, "intake": 3, "audio": 4, "text": 4, "lm": 4,
-    "codec": 5, "weights": 6, "generate": 7, "train": 7, "engine": 8, "commands": 9, "__main__": 10,
-}  # fmt: skip
+    "errors": 0,
+    "voice": 1,
+    "types": 2,
+    "config": 2,
+    "ops": 2,
+    "intake": 3,
+    "audio": 4,
+    "text": 4,
+    "lm": 4,
+    "codec": 5,
+    "weights": 6,
+    "generate": 7,
+    "train": 7,
+    "engine": 8,
+    "commands": 9,
+    "__main__": 10,
+}
 # VoicePrompt.save and .load reach up to the one reader and writer of voice files, inside the methods.
 NAMED_EXCEPTION = ("voice", "intake")
 
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
-OPTIONAL = {
-    "av": {"intake"},
-    "matplotlib": {"commands"},
-}  # imported inside functions of these rooms only
+OPTIONAL = {"av": {"intake"}, "matplotlib": {"commands"}}  # imported inside functions of these rooms only
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # What speaks to the network, and the one file that may. The rules know rooms alone: a test of its own names the file.
 NETWORK, NETWORK_FILE = {"http", "urllib"}, "omnivoice/intake/fetch.py"
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
 FILE_CALLS = {
-    "open", "io.open", "io.FileIO", "os.open", "os.fdopen", "os.replace", "os.rename", "os.renames", "os.mkdir",
-    "os.makedirs", "os.remove", "os.unlink", "os.rmdir", "os.removedirs", "os.link", "os.symlink", "os.truncate",
-    "os.chmod", "torch.load", "torch.save", "torch.from_file", "numpy.load", "numpy.save", "numpy.savez",
-    "numpy.fromfile", "numpy.memmap", "np.load", "np.save", "np.savez", "np.fromfile", "np.memmap", "safe_open",
-    "load_file", "save_file",
-}  # fmt: skip
+    "open",
+    "io.open",
+    "io.FileIO",
+    "os.open",
+    "os.fdopen",
+    "os.replace",
+    "os.rename",
+    "os.renames",
+    "os.mkdir",
+    "os.makedirs",
+    "os.remove",
+    "os.unlink",
+    "os.rmdir",
+    "os.removedirs",
+    "os.link",
+    "os.symlink",
+    "os.truncate",
+    "os.chmod",
+    "torch.load",
+    "torch.save",
+    "torch.from_file",
+    "numpy.load",
+    "numpy.save",
+    "numpy.savez",
+    "numpy.fromfile",
+    "numpy.memmap",
+    "np.load",
+    "np.save",
+    "np.savez",
+    "np.fromfile",
+    "np.memmap",
+    "safe_open",
+    "load_file",
+    "save_file",
+}
 FILE_METHODS = {
-    "open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "rename", "touch", "rmdir",
-    "symlink_to", "hardlink_to", "chmod", "tofile", "from_file", "safe_open", "load_file", "save_file",
-}  # fmt: skip
+    "open",
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "unlink",
+    "rename",
+    "touch",
+    "rmdir",
+    "symlink_to",
+    "hardlink_to",
+    "chmod",
+    "tofile",
+    "from_file",
+    "safe_open",
+    "load_file",
+    "save_file",
+}
 FILE_MODULES = {"wave", "shutil", "tempfile", "mmap", "zipfile", "tarfile", "av", "fileinput", "aifc", "sndhdr"}
 MAX_FUNCTION, MAX_EXECUTE = 60, 15
 
@@ -325,7 +381,7 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("host_download", "import urllib.request"),
         ("load", "from omnivoice import x"),
     ],
-}  # fmt: skip
+}
 ALLOWED: list[tuple[str, str]] = [
     ("intake", "def f():\n    import av\n    with open('x') as f:\n        return f.read()"),
     ("voice", "def f():\n    from .intake.voice_files import read_voice"),
@@ -334,7 +390,7 @@ ALLOWED: list[tuple[str, str]] = [
     ("engine", "def f(s):\n    try:\n        return s.replace('a', 'b')\n    except BaseException:\n        raise"),
     ("commands", "def f():\n    import matplotlib\n    print('x')"),
     ("intake", "import urllib.request"),
-]  # fmt: skip
+]
 ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]
 NODE_RULES = [r for r in BROKEN if r not in (rule_import_direction, rule_allowed_imports)]
 

@@ -54,9 +54,10 @@ def test_contradictory_codec_is_refused(codec, name):
         parse_codec_config(codec, IGNORED)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"audio_mask_id": 1025}, "contradict each other"), ({"num_audio_codebook": 2.5}, "num_audio_codebook must be"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"audio_mask_id": 1025}, "contradict each other"), ({"num_audio_codebook": 2.5}, "num_audio_codebook must be")],
+)
 def test_contradictory_model_is_refused(checkpoint, change, message):
     raw = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     parse_model_config(raw, IGNORED)

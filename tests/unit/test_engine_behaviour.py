@@ -146,9 +146,12 @@ def test_the_model_stops_when_nothing_is_masked(engine, monkeypatch):
 
 def test_the_voice_it_spoke_with_is_given_and_speaks_on(engine, voice):
     cloned, picked, described, long = say(
-        engine, request(voice=voice), request(language="en"), request(design="female"),
+        engine,
+        request(voice=voice),
+        request(language="en"),
+        request(design="female"),
         request(LONG, chunk_seconds=4, chunk_threshold_seconds=5),
-    )  # fmt: skip
+    )
     assert cloned.voice is voice
     for speech in (picked, described, long):
         assert torch.equal(speech.voice.codes, speech.codes[0]) and speech.voice.text == speech.chunks[0]
@@ -200,8 +203,10 @@ def test_cancelling_from_on_step_leaves_the_engine_usable(engine):
 @pytest.mark.parametrize("post_process", [True, False])
 def test_exact_length(engine, voice, duration, pad, post_process):
     for reference in (None, voice):
-        speech = say(engine, request(duration=duration, exact_length=True, pad_seconds=pad, voice=reference,
-                                     post_process=post_process))[0]  # fmt: skip
+        speech = say(
+            engine,
+            request(duration=duration, exact_length=True, pad_seconds=pad, voice=reference, post_process=post_process),
+        )[0]
         assert speech.waveform.samples.shape == (1, round(duration * 24000))
 
 
@@ -252,10 +257,20 @@ def test_bad_values_are_refused_before_any_model_runs(engine, monkeypatch, field
         say(engine, request("fine"), request("also fine", **{field: value}))
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("steps", 0), ("steps", 257), ("steps", 2.5), ("guidance", 25), ("guidance", math.nan), ("t_shift", 0),
-    ("layer_penalty", -1), ("position_temperature", -1), ("class_temperature", math.inf),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("steps", 0),
+        ("steps", 257),
+        ("steps", 2.5),
+        ("guidance", 25),
+        ("guidance", math.nan),
+        ("t_shift", 0),
+        ("layer_penalty", -1),
+        ("position_temperature", -1),
+        ("class_temperature", math.inf),
+    ],
+)
 def test_bad_sampling_is_refused(engine, field, value):
     with pytest.raises(InputError, match=f"{field} must be"):
         say(engine, request(sampling=dataclasses.replace(FAST, **{field: value})))
@@ -353,10 +368,15 @@ def test_silent_or_nan_reference_is_refused(engine, spoil):
         engine.encode_voice(Waveform(spoil(wave.samples), 24000), "x")
 
 
-@pytest.mark.parametrize(("wave", "word"), [
-    (tone(2.0, rate=8000), "8000"), (Waveform(tone(2.0).samples * 10, 24000), "clip"), (tone(40.0), "40"),
-    (Waveform(torch.cat([tone(2.0).samples, -tone(2.0).samples]), 24000), "phase|cancel"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wave", "word"),
+    [
+        (tone(2.0, rate=8000), "8000"),
+        (Waveform(tone(2.0).samples * 10, 24000), "clip"),
+        (tone(40.0), "40"),
+        (Waveform(torch.cat([tone(2.0).samples, -tone(2.0).samples]), 24000), "phase|cancel"),
+    ],
+)
 def test_odd_references_warn_and_give_codes(engine, wave, word):
     import re
 
@@ -433,13 +453,16 @@ def test_pauses_count_in_an_exact_length(engine):
 
 def test_pauses_do_not_break_batches_or_long_text(engine, voice):
     texts = ["Hello. [pause 1s] Bye.", LONG[:150] + " [pause 300ms] " + LONG[:150]]
-    requests = [request(t, seed=i, voice=v, chunk_seconds=4, chunk_threshold_seconds=5)
-                for i, (t, v) in enumerate((t, v) for t in texts for v in (None, voice))]  # fmt: skip
+    requests = [
+        request(t, seed=i, voice=v, chunk_seconds=4, chunk_threshold_seconds=5)
+        for i, (t, v) in enumerate((t, v) for t in texts for v in (None, voice))
+    ]
     for item, speech in zip(requests, say(engine, *requests)):
         alone = say(engine, item)[0]
         assert torch.equal(alone.waveform.samples, speech.waveform.samples)
         assert "".join(speech.chunks).replace(" ", "") in item.text.replace("[pause 1s]", "").replace(
-            "[pause 300ms]", "").replace(" ", "")  # fmt: skip
+            "[pause 300ms]", ""
+        ).replace(" ", "")
 
 
 def test_a_pause_without_words_is_nothing_to_speak(engine):

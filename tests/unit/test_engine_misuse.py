@@ -106,10 +106,16 @@ def test_what_is_no_dtype_to_compute_in(checkpoint, dtype):
         Engine.load(checkpoint, dtype=dtype)
 
 
-@pytest.mark.parametrize(("change", "message"), [
-    ({"codebook_size": 512}, "codec has 8 codebooks of 512 codes, the model 8 of 1024"),  # and 12 codebooks' bandwidth
-    ({"target_bandwidths": [0.5]}, "codec has 2 codebooks of 1024 codes, the model 8 of 1024"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"codebook_size": 512},
+            "codec has 8 codebooks of 512 codes, the model 8 of 1024",
+        ),  # and 12 codebooks' bandwidth
+        ({"target_bandwidths": [0.5]}, "codec has 2 codebooks of 1024 codes, the model 8 of 1024"),
+    ],
+)
 def test_another_models_codec_is_refused_before_weights_are_read(checkpoint, tmp_path, monkeypatch, change, message):
     folder = shutil.copytree(checkpoint, tmp_path / "model")
     config = folder / "audio_tokenizer" / "config.json"

@@ -131,9 +131,12 @@ pieces = st.lists(st.tuples(st.integers(1, 9000), st.sampled_from([0.0, 1e-4, 0.
 
 @settings(max_examples=80, deadline=None)
 @given(
-    pieces, st.booleans(), st.sampled_from([None, 0.0, 0.02, 0.3]), st.sampled_from([0.0, 0.1, 1.0]),
+    pieces,
+    st.booleans(),
+    st.sampled_from([None, 0.0, 0.02, 0.3]),
+    st.sampled_from([0.0, 0.1, 1.0]),
     st.none() | st.integers(1, 60000),
-)  # fmt: skip
+)
 def test_any_output_has_its_length(
     parts, post_process: bool, rms: float | None, pad: float, target: int | None
 ) -> None:

@@ -110,9 +110,12 @@ pieces = st.lists(st.tuples(st.integers(0, 9000), levels), max_size=6)
 
 @settings(max_examples=120, deadline=None)
 @given(
-    pieces, st.sampled_from([4000, 11025, 24000, 44100]), st.sampled_from([0, 1, 200, 500]), st.sampled_from([0, 100]),
+    pieces,
+    st.sampled_from([4000, 11025, 24000, 44100]),
+    st.sampled_from([0, 1, 200, 500]),
+    st.sampled_from([0, 100]),
     st.integers(0, 2**16),
-)  # fmt: skip
+)
 def test_any_clip_gives_something(parts, rate: int, mid_ms: int, edge_ms: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     clip = torch.cat([torch.zeros(0), *(torch.randn(n, generator=generator) * level for n, level in parts)])[None]

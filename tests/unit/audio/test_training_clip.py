@@ -25,9 +25,17 @@ def test_samples_are_upstreams() -> None:
     right = (0.1 * np.cos(2 * np.pi * 330 * time)).astype(np.float32)
     made = prepare_clip(Waveform(torch.from_numpy(np.stack([left, right])), 44_100))
     recorded = [
-        -0.73817122, 0.525148749, -0.314879417, 0.772086203, -0.538634658, 0.583530068, -0.716869056, -0.137905121,
-        0.466162115, -0.490212888,
-    ]  # fmt: skip
+        -0.73817122,
+        0.525148749,
+        -0.314879417,
+        0.772086203,
+        -0.538634658,
+        0.583530068,
+        -0.716869056,
+        -0.137905121,
+        0.466162115,
+        -0.490212888,
+    ]
     assert made.shape == (1, 24_000) and made.dtype == torch.float32
     torch.testing.assert_close(made[0, 100:24_000:2390], torch.tensor(recorded), rtol=0, atol=1e-7)
 

@@ -26,9 +26,16 @@ ACOUSTIC = AcousticConfig(
     encoder_hidden_size=4, decoder_hidden_size=64, hidden_size=8, downsampling_ratios=STRIDES, upsampling_ratios=STRIDES
 )
 SEMANTIC = SemanticConfig(
-    hidden_size=16, num_attention_heads=2, num_hidden_layers=3, intermediate_size=24, conv_dim=(12, 12, 12, 12),
-    conv_kernel=(10, 3, 3, 2), conv_stride=(5, 2, 2, 2), num_conv_pos_embeddings=8, num_conv_pos_embedding_groups=4,
-)  # fmt: skip
+    hidden_size=16,
+    num_attention_heads=2,
+    num_hidden_layers=3,
+    intermediate_size=24,
+    conv_dim=(12, 12, 12, 12),
+    conv_kernel=(10, 3, 3, 2),
+    conv_stride=(5, 2, 2, 2),
+    num_conv_pos_embeddings=8,
+    num_conv_pos_embedding_groups=4,
+)
 LAYERS = Layers(TORCH_OPS, "cpu", torch.float32)
 
 

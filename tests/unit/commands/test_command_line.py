@@ -44,11 +44,24 @@ class Run:
 
     def process(self, *arguments, stdin=None):
         """In a process without PATH, under a terminal encoding that lacks most letters."""
-        environment = {"PATH": "", "PYTHONPATH": str(self.root), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "cp1252",
-                       "OMNIVOICE_MODEL": str(self.checkpoint)}  # fmt: skip
+        environment = {
+            "PATH": "",
+            "PYTHONPATH": str(self.root),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONIOENCODING": "cp1252",
+            "OMNIVOICE_MODEL": str(self.checkpoint),
+        }
         command = [sys.executable, "-m", "omnivoice", *map(str, arguments)]
-        return subprocess.run(command, cwd=self.folder, env=environment, input=stdin, capture_output=True,
-                              text=True, timeout=120, encoding="cp1252")  # fmt: skip
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            encoding="cp1252",
+        )
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +123,9 @@ def test_clone_from_recording_and_from_saved_voice_agree(run, recording):
 
 def test_import_of_upstreams_prompt(run):
     codes = torch.randint(0, 1024, (8, 30))
-    torch.save({"format_version": 1, "ref_audio_tokens": codes, "ref_text": "Hi.", "ref_rms": 0.05},
-               run.folder / "prompt.pt")  # fmt: skip
+    torch.save(
+        {"format_version": 1, "ref_audio_tokens": codes, "ref_text": "Hi.", "ref_rms": 0.05}, run.folder / "prompt.pt"
+    )
     result = run("voice", "import", "prompt.pt")
     assert result.returncode == 0, result.stderr
     voice = VoicePrompt.load(run.folder / "prompt.safetensors")
@@ -135,8 +149,9 @@ def test_presets_are_steps_by_name(run):
 
 def test_experimental_options_are_told(run):
     options = ("--seed", 3, "--steps", 8, "-o", "x.wav")
-    result = run("speak", "Stale.", *options, "--experimental-unconditional-every", 2,
-                 "--experimental-prefix-refresh", 0.25)  # fmt: skip
+    result = run(
+        "speak", "Stale.", *options, "--experimental-unconditional-every", 2, "--experimental-prefix-refresh", 0.25
+    )
     assert result.returncode == 0, result.stderr
     assert "warning: experimental: unconditional_every 2, prefix_refresh 0.25;" in result.stderr
     assert "experimental" not in run("speak", "Exact.", *options).stderr
@@ -148,23 +163,29 @@ def test_exact_length(run):
     assert seconds_of(run.folder / "two.wav") == 2.0
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["speak", "____"], "nothing to speak"),
-    (["speak", "Hi", "--guidance", "25"], "guidance must be 0-10, got 25"),
-    (["speak", "Hi", "--preset", "draft", "--steps", "32"], "--preset and --steps say the same thing: leave one out"),
-    (["speak", "Hi", "--experimental-unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
-    (["speak", "Hi", "--experimental-prefix-refresh", "nan"], "prefix_refresh must be 0-1, got nan"),
-    (["speak", "Hi", "--design", "male, female"], "male"),
-    (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
-    (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),
-    (["speak", "Hi", "-o", "nowhere/x.wav"], "folder nowhere does not exist"),
-    (["speak", "Hi", "-o", "song.mp3"], "must end in .wav, got 'song.mp3'"),
-    (["speak", "Hi", "--device", "cuda:9"], "--device cpu"),
-    (["speak", "caf\udce9"], "the text is not UTF-8"),
-    (["speak", "Hi", "--exact-length"], "exact_length needs a duration"),
-    (["voice", "import", "missing.pt"], "missing.pt"),
-    (["languages", "klingonese"], "klingonese"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["speak", "____"], "nothing to speak"),
+        (["speak", "Hi", "--guidance", "25"], "guidance must be 0-10, got 25"),
+        (
+            ["speak", "Hi", "--preset", "draft", "--steps", "32"],
+            "--preset and --steps say the same thing: leave one out",
+        ),
+        (["speak", "Hi", "--experimental-unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
+        (["speak", "Hi", "--experimental-prefix-refresh", "nan"], "prefix_refresh must be 0-1, got nan"),
+        (["speak", "Hi", "--design", "male, female"], "male"),
+        (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
+        (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),
+        (["speak", "Hi", "-o", "nowhere/x.wav"], "folder nowhere does not exist"),
+        (["speak", "Hi", "-o", "song.mp3"], "must end in .wav, got 'song.mp3'"),
+        (["speak", "Hi", "--device", "cuda:9"], "--device cpu"),
+        (["speak", "caf\udce9"], "the text is not UTF-8"),
+        (["speak", "Hi", "--exact-length"], "exact_length needs a duration"),
+        (["voice", "import", "missing.pt"], "missing.pt"),
+        (["languages", "klingonese"], "klingonese"),
+    ],
+)
 def test_refusals_name_the_reason_and_exit_1(run, arguments, message):
     result = run(*arguments)
     assert result.returncode == 1
@@ -243,8 +264,13 @@ def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch
 def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
     """As `languages | head -1`: no traceback, whether the pipe breaks at a print or at the end."""
     environment = {"PYTHONPATH": str(run.root), "PYTHONUNBUFFERED": unbuffered}
-    process = subprocess.Popen([sys.executable, "-m", "omnivoice", "languages"], cwd=run.folder, env=environment,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "omnivoice", "languages"],
+        cwd=run.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
@@ -254,8 +280,14 @@ def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
 @pytest.mark.skipif(sys.platform == "win32", reason="arguments are Unicode there")
 def test_arguments_are_utf8_where_the_locale_says_nothing(run):
     """In LANG=C a Chinese text was taken for one without a letter."""
-    environment = {"PYTHONPATH": str(run.root), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
-                   "OMNIVOICE_MODEL": str(run.checkpoint), "OMP_NUM_THREADS": "1"}  # fmt: skip
+    environment = {
+        "PYTHONPATH": str(run.root),
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+        "OMNIVOICE_MODEL": str(run.checkpoint),
+        "OMP_NUM_THREADS": "1",
+    }
     command = [
         sys.executable,
         "-m",
@@ -267,8 +299,9 @@ def test_arguments_are_utf8_where_the_locale_says_nothing(run):
         "c.wav",
         "\u4f60\u597d\uff0c\u518d\u89c1",
     ]
-    result = subprocess.run([part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True,
-                            timeout=120)  # fmt: skip
+    result = subprocess.run(
+        [part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True, timeout=120
+    )
     assert result.returncode == 0, result.stderr
     assert seconds_of(run.folder / "c.wav") > 0.5
 

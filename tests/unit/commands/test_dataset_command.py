@@ -57,9 +57,12 @@ def test_a_list_and_another_folder_for_codes(source: Path, tmp_path: Path, capsy
     ],
 )
 def test_refusals(
-    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str],
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
     message: str,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.chdir(source.parent)
     (source.parent / "empty").mkdir()
     (source.parent / "bad").mkdir()

@@ -47,8 +47,9 @@ def test_one_file(checkpoint, loras, tmp_path, capsys):
     assert out.read_bytes() == wanted.read_bytes()
     assert merge(checkpoint, loras[:1], out) == 1 and "exists already" in capsys.readouterr().err
     assert merge(checkpoint, loras, out, "--overwrite") == 0
-    assert not torch.equal(load_file(out)["llm.layers.0.mlp.gate_proj.weight"],
-                           load_file(wanted)["llm.layers.0.mlp.gate_proj.weight"])  # fmt: skip
+    assert not torch.equal(
+        load_file(out)["llm.layers.0.mlp.gate_proj.weight"], load_file(wanted)["llm.layers.0.mlp.gate_proj.weight"]
+    )
     assert main(["info", "--model", str(out)]) == 0
 
 

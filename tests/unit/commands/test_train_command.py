@@ -41,9 +41,13 @@ def config(tmp_path: Path) -> Path:
 
 def write(folder: Path, changes: dict | None = None, **entries: object) -> Path:
     table = {
-        "data": "clips", "output": "runs/anna", "model": str(CHECKPOINT), "language": "en",
-        "settings": {**SETTINGS, **(changes or {})}, **entries,
-    }  # fmt: skip
+        "data": "clips",
+        "output": "runs/anna",
+        "model": str(CHECKPOINT),
+        "language": "en",
+        "settings": {**SETTINGS, **(changes or {})},
+        **entries,
+    }
     path = folder / "config.json"
     path.write_text(json.dumps(table))
     return path
@@ -63,9 +67,16 @@ def test_a_lora_from_recordings(config: Path, capsys: pytest.CaptureFixture[str]
     assert "step 1/4, loss" in said.err and "step 4: validation loss" in said.err
     run = config.parent / "runs" / "anna"
     assert {path.name for path in run.iterdir()} == {
-        "adapter", "anna.safetensors", "anna-best.safetensors", "best.safetensors", "checkpoint-00000002.safetensors",
-        "checkpoint-00000004.safetensors", "metrics.jsonl", "samples", "settings.json",
-    }  # fmt: skip
+        "adapter",
+        "anna.safetensors",
+        "anna-best.safetensors",
+        "best.safetensors",
+        "checkpoint-00000002.safetensors",
+        "checkpoint-00000004.safetensors",
+        "metrics.jsonl",
+        "samples",
+        "settings.json",
+    }
     assert [path.name for path in (run / "samples").iterdir()] == ["step-00000004.wav"]
     lm = locate_checkpoint(CHECKPOINT).lm_config
     single, peft = read_lora(run / "anna.safetensors", lm), read_lora(run / "adapter", lm)
@@ -140,13 +151,21 @@ def test_other_settings_in_the_same_folder_are_refused(config: Path, capsys: pyt
     assert "anna holds another run (rank was 2, now 3): name another folder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("entries, words", [
-    ({"data": 3}, "data must be a text in quotes, got 3"), ({"lr": 1}, "'lr' is not known; known are cache, codec"),
-    ({"preset": "fast"}, "preset must be one of voice, language"), ({"resume": "yes"}, "resume must be true or false"),
-    ({"settings": {"ranks": 4}}, "unknown setting ranks"), ({"settings": []}, "settings must be a table"),
-    ({"name": "../x"}, "a file name may hold"), ({"data": "nothing"}, "nothing"), ({"device": "tpu"}, "device 'tpu'"),
-    ({"lora": "none.safetensors"}, "none.safetensors does not exist"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "entries, words",
+    [
+        ({"data": 3}, "data must be a text in quotes, got 3"),
+        ({"lr": 1}, "'lr' is not known; known are cache, codec"),
+        ({"preset": "fast"}, "preset must be one of voice, language"),
+        ({"resume": "yes"}, "resume must be true or false"),
+        ({"settings": {"ranks": 4}}, "unknown setting ranks"),
+        ({"settings": []}, "settings must be a table"),
+        ({"name": "../x"}, "a file name may hold"),
+        ({"data": "nothing"}, "nothing"),
+        ({"device": "tpu"}, "device 'tpu'"),
+        ({"lora": "none.safetensors"}, "none.safetensors does not exist"),
+    ],
+)
 def test_what_a_config_may_not_say(config: Path, entries: dict, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     write(config.parent, **entries)
     assert main(["train", str(config)]) == 1

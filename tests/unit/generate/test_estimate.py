@@ -26,20 +26,44 @@ from tests.tensor_peak import tensor_peak
 
 CPU = torch.device("cpu")
 PUBLISHED = LMConfig(
-    vocab_size=151_676, hidden_size=1024, intermediate_size=3072, layers=28, heads=16, kv_heads=8, head_dim=128,
-    rms_norm_eps=1e-6, rope_theta=1e6, codebooks=8, audio_vocab_size=1025, audio_mask_id=1024,
-)  # fmt: skip
+    vocab_size=151_676,
+    hidden_size=1024,
+    intermediate_size=3072,
+    layers=28,
+    heads=16,
+    kv_heads=8,
+    head_dim=128,
+    rms_norm_eps=1e-6,
+    rope_theta=1e6,
+    codebooks=8,
+    audio_vocab_size=1025,
+    audio_mask_id=1024,
+)
 # A quarter of the published sizes in every direction, so that layers, scores and codec weigh as they do there.
 QUARTER = replace(
-    PUBLISHED, vocab_size=300, hidden_size=256, intermediate_size=768, layers=3, heads=4, kv_heads=2,
-    audio_vocab_size=257, audio_mask_id=256,
-)  # fmt: skip
+    PUBLISHED,
+    vocab_size=300,
+    hidden_size=256,
+    intermediate_size=768,
+    layers=3,
+    heads=4,
+    kv_heads=2,
+    audio_vocab_size=257,
+    audio_mask_id=256,
+)
 CODEC = CodecConfig(
-    acoustic=AcousticConfig(encoder_hidden_size=16, decoder_hidden_size=256, hidden_size=64,
-                            downsampling_ratios=(8, 5, 4, 2, 3), upsampling_ratios=(8, 5, 4, 2, 3)),
+    acoustic=AcousticConfig(
+        encoder_hidden_size=16,
+        decoder_hidden_size=256,
+        hidden_size=64,
+        downsampling_ratios=(8, 5, 4, 2, 3),
+        upsampling_ratios=(8, 5, 4, 2, 3),
+    ),
     semantic=SemanticConfig(hidden_size=192, intermediate_size=768, num_hidden_layers=2, conv_dim=(128,) * 7),
-    codebook_size=256, codebook_dim=16, target_bandwidths=(1.6,),
-)  # fmt: skip
+    codebook_size=256,
+    codebook_dim=16,
+    target_bandwidths=(1.6,),
+)
 TEXT = "Hello there my friend, how are you today?"
 LONG = "This is a sentence of a text that takes a while. " * 5
 CUT = {"chunk_seconds": 4.0, "chunk_threshold_seconds": 5.0}
@@ -124,9 +148,12 @@ def test_nothing_needs_nothing(tiny: Engine) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    free=st.integers(0, 1 << 40), itemsize=st.sampled_from([2, 4]), on_cpu=st.booleans(), guided=st.booleans(),
+    free=st.integers(0, 1 << 40),
+    itemsize=st.sampled_from([2, 4]),
+    on_cpu=st.booleans(),
+    guided=st.booleans(),
     share=st.floats(0, 1),
-)  # fmt: skip
+)
 def test_a_batch_within_the_rows_is_within_the_memory(
     free: int, itemsize: int, on_cpu: bool, guided: bool, share: float
 ) -> None:

@@ -189,9 +189,16 @@ def test_stale_guidance_uses_the_last_unconditional_logits(engine, sampling, eve
         conditional, unconditional = lm(packed.rows(lm, codes, packed.base), packed.layout).chunk(2)
         kept = unconditional if step in (0, steps - 1) or step % every == 0 else kept
         scores = guided_log_probs(conditional, kept, sampling.guidance, ALL_SPEEDUPS, masked)
-        codes, _ = reveal(codes, scores, Cells.of(K, packed.frames, CPU), step=step,
-                          counts=counts[step], noise=BatchNoise.of(noises, CPU), sampling=sampling,
-                          mask_id=masked)  # fmt: skip
+        codes, _ = reveal(
+            codes,
+            scores,
+            Cells.of(K, packed.frames, CPU),
+            step=step,
+            counts=counts[step],
+            noise=BatchNoise.of(noises, CPU),
+            sampling=sampling,
+            mask_id=masked,
+        )
     got = spoken(engine, replace(sampling, unconditional_every=every))
     assert same(got, codes.split(packed.frames, dim=1))
     assert not same(got, spoken(engine, sampling))
@@ -252,14 +259,17 @@ def test_speech_says_what_was_used(engine):
     assert "experimental: unconditional_every 3, prefix_refresh 0.25;" in both
 
 
-@pytest.mark.parametrize(("name", "value", "message"), [
-    ("unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
-    ("unconditional_every", 65, "unconditional_every must be 1-64, got 65"),
-    ("unconditional_every", 2.0, "unconditional_every must be a whole number 1-64"),
-    ("prefix_refresh", -0.1, "prefix_refresh must be 0-1, got -0.1"),
-    ("prefix_refresh", float("nan"), "prefix_refresh must be 0-1"),
-    ("prefix_refresh", 1.5, "prefix_refresh must be 0-1, got 1.5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
+        ("unconditional_every", 65, "unconditional_every must be 1-64, got 65"),
+        ("unconditional_every", 2.0, "unconditional_every must be a whole number 1-64"),
+        ("prefix_refresh", -0.1, "prefix_refresh must be 0-1, got -0.1"),
+        ("prefix_refresh", float("nan"), "prefix_refresh must be 0-1"),
+        ("prefix_refresh", 1.5, "prefix_refresh must be 0-1, got 1.5"),
+    ],
+)
 def test_values_out_of_range_are_refused(engine, name, value, message):
     with pytest.raises(InputError, match=message):
         engine.plan([request(**{name: value})])

@@ -70,8 +70,13 @@ def test_switches_are_true_or_false(name, value):
 def test_numbers_become_pythons_own():
     """numpy's float16 overflows at 3 s in samples, and tensors do not multiply by a Fraction."""
     sampling = Sampling(steps=np.int64(4), guidance=Fraction(3, 2), class_temperature=np.float32(0.5))
-    request = plan(duration=np.float16(3), exact_length=True, seed=np.uint64(2**64 - 1), sampling=sampling,
-                   pad_seconds=np.float16(3))  # fmt: skip
+    request = plan(
+        duration=np.float16(3),
+        exact_length=True,
+        seed=np.uint64(2**64 - 1),
+        sampling=sampling,
+        pad_seconds=np.float16(3),
+    )
     assert request.target_samples == 72_000
     assert request.seed == 2**64 - 1
     numbers = [request.seed, request.request.duration, request.request.pad_seconds]

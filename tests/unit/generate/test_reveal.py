@@ -29,10 +29,22 @@ def revealed(codes, log_probs, counts, frames=None, sampling=GREEDY, mask=MASK, 
     """One step of items of these lengths, packed."""
     frames = frames or [codes.shape[1]]
     shapes = [(2, T, log_probs.shape[-1]) for T in frames]
-    noises = draw_noise([torch.Generator().manual_seed(seed + i) for i in range(len(frames))], shapes,
-                        [(count,) for count in counts], sampling)  # fmt: skip
-    return reveal(codes, log_probs, Cells.of(2, frames, CPU), step=0, counts=counts, noise=BatchNoise.of(noises, CPU),
-                  sampling=sampling, mask_id=mask)  # fmt: skip
+    noises = draw_noise(
+        [torch.Generator().manual_seed(seed + i) for i in range(len(frames))],
+        shapes,
+        [(count,) for count in counts],
+        sampling,
+    )
+    return reveal(
+        codes,
+        log_probs,
+        Cells.of(2, frames, CPU),
+        step=0,
+        counts=counts,
+        noise=BatchNoise.of(noises, CPU),
+        sampling=sampling,
+        mask_id=mask,
+    )
 
 
 @pytest.mark.parametrize("guide", [guide_in_one, guide_as_upstream])

@@ -59,9 +59,16 @@ def test_content_is_the_bytes_or_the_samples(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert content_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     sound = torch.tensor([[0.0, 0.5], [0.25, 1.0]])
-    seen = {content_of(Waveform(samples, rate)) for samples, rate in (
-        (sound, 8000), (sound, 16000), (sound.reshape(1, 4), 8000), (-sound, 8000), (sound.T, 8000),
-    )}  # fmt: skip
+    seen = {
+        content_of(Waveform(samples, rate))
+        for samples, rate in (
+            (sound, 8000),
+            (sound, 16000),
+            (sound.reshape(1, 4), 8000),
+            (-sound, 8000),
+            (sound.T, 8000),
+        )
+    }
     assert len(seen) == 5 and content_of(Waveform(sound.clone(), 8000)) in seen
 
 

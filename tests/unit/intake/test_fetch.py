@@ -289,10 +289,13 @@ def test_nothing_is_replaced(get, hub) -> None:
 @pytest.mark.parametrize(
     "given, endpoint",
     [
-        (None, "https://huggingface.co"), ("", "https://huggingface.co"), ("https://hf-mirror.com/", "https://hf-mirror.com"),
-        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"), (" https://hub.lan/hf ", "https://hub.lan/hf"),
+        (None, "https://huggingface.co"),
+        ("", "https://huggingface.co"),
+        ("https://hf-mirror.com/", "https://hf-mirror.com"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        (" https://hub.lan/hf ", "https://hub.lan/hf"),
     ],
-)  # fmt: skip
+)
 def test_endpoint(monkeypatch: pytest.MonkeyPatch, given: str | None, endpoint: str) -> None:
     monkeypatch.delenv("HF_ENDPOINT", raising=False)
     if given is not None:
@@ -304,10 +307,20 @@ def test_endpoint(monkeypatch: pytest.MonkeyPatch, given: str | None, endpoint: 
 @pytest.mark.parametrize(
     "given",
     [
-        "huggingface.co", "ftp://x", "file:///etc/passwd", "https://", "https://user:secret@x", "https://x?y",
-        "https://x y", "https://x:port", "https://[::1", "javascript:1", "https://x#y", "https://\u00fc",
+        "huggingface.co",
+        "ftp://x",
+        "file:///etc/passwd",
+        "https://",
+        "https://user:secret@x",
+        "https://x?y",
+        "https://x y",
+        "https://x:port",
+        "https://[::1",
+        "javascript:1",
+        "https://x#y",
+        "https://\u00fc",
     ],
-)  # fmt: skip
+)
 def test_endpoint_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", given)
     with pytest.raises(InputError, match=r"^HF_ENDPOINT must be an address such as https://huggingface\.co, got"):

@@ -20,9 +20,17 @@ from omnivoice.intake.tensors import check_header, open_tensors, read_small_tens
 
 ROOT = Path(__file__).resolve().parents[3]
 DTYPES = [
-    torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
-    torch.float32, torch.float64,
-]  # fmt: skip
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
 
 
 def sample() -> dict[str, torch.Tensor]:

@@ -25,30 +25,84 @@ from omnivoice.intake.limits import (
 INTEGERS = [name for name, limit in LIMITS.items() if limit.integer]
 REALS = [name for name, limit in LIMITS.items() if not limit.integer]
 HOSTILE = [
-    math.nan, math.inf, -math.inf, 1e308, -1e308, 10**5000, -(10**5000), Fraction(10**400), None, True, False, "2",
-    "nan", "x" * 10**6, b"2", [2], {"a": 1}, (2,), 2j, object(), np.float64("nan"), np.float32("inf"), np.bool_(True),
-    np.array(2), np.array([2]), torch.tensor(2), Decimal(2), "/srv/someone/secret", math.nextafter(-0.0, -1),
-]  # fmt: skip
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e308,
+    -1e308,
+    10**5000,
+    -(10**5000),
+    Fraction(10**400),
+    None,
+    True,
+    False,
+    "2",
+    "nan",
+    "x" * 10**6,
+    b"2",
+    [2],
+    {"a": 1},
+    (2,),
+    2j,
+    object(),
+    np.float64("nan"),
+    np.float32("inf"),
+    np.bool_(True),
+    np.array(2),
+    np.array([2]),
+    torch.tensor(2),
+    Decimal(2),
+    "/srv/someone/secret",
+    math.nextafter(-0.0, -1),
+]
 HOSTILE_TO_ANY = HOSTILE[:-1]  # just below 0 is in the range of a strength
 
 
 def test_table_is_the_contract() -> None:
     ranges = {name: (limit.low, limit.high) for name, limit in LIMITS.items()}
     assert ranges == {
-        "lora_alpha": (0, 10_000), "dropout": (0, 0.9), "training_steps": (1, 1_000_000), "learning_rate": (1e-7, 1),
-        "share": (0, 1), "validation": (0, 0.5), "max_grad_norm": (0, 1_000), "batch_tokens": (1, 1_000_000),
-        "batch_size": (1, 10_000), "grad_accumulation_steps": (1, 1_024), "every": (0, 1_000_000),
+        "lora_alpha": (0, 10_000),
+        "dropout": (0, 0.9),
+        "training_steps": (1, 1_000_000),
+        "learning_rate": (1e-7, 1),
+        "share": (0, 1),
+        "validation": (0, 0.5),
+        "max_grad_norm": (0, 1_000),
+        "batch_tokens": (1, 1_000_000),
+        "batch_size": (1, 10_000),
+        "grad_accumulation_steps": (1, 1_024),
+        "every": (0, 1_000_000),
         "patience": (0, 1_000),
-        "steps": (1, 256), "guidance": (0, 10), "t_shift": (0.01, 10), "layer_penalty": (0, 100),
-        "position_temperature": (0, 100), "class_temperature": (0, 10), "speed": (0.25, 4), "duration": (0, 600),
-        "seed": (0, 2**64 - 1), "pad_seconds": (0, 10), "fade_seconds": (0, 10), "chunk_seconds": (3, 60),
-        "chunk_threshold_seconds": (3, 120), "unconditional_every": (1, 64), "prefix_refresh": (0, 1),
-        "strength": (-10, 10), "lora_rank": (1, 256),
-    }  # fmt: skip
+        "steps": (1, 256),
+        "guidance": (0, 10),
+        "t_shift": (0.01, 10),
+        "layer_penalty": (0, 100),
+        "position_temperature": (0, 100),
+        "class_temperature": (0, 10),
+        "speed": (0.25, 4),
+        "duration": (0, 600),
+        "seed": (0, 2**64 - 1),
+        "pad_seconds": (0, 10),
+        "fade_seconds": (0, 10),
+        "chunk_seconds": (3, 60),
+        "chunk_threshold_seconds": (3, 120),
+        "unconditional_every": (1, 64),
+        "prefix_refresh": (0, 1),
+        "strength": (-10, 10),
+        "lora_rank": (1, 256),
+    }
     assert INTEGERS == [
-        "steps", "unconditional_every", "lora_rank", "training_steps", "batch_tokens", "batch_size",
-        "grad_accumulation_steps", "every", "patience", "seed",
-    ]  # fmt: skip
+        "steps",
+        "unconditional_every",
+        "lora_rank",
+        "training_steps",
+        "batch_tokens",
+        "batch_size",
+        "grad_accumulation_steps",
+        "every",
+        "patience",
+        "seed",
+    ]
 
 
 def test_table_cannot_be_changed() -> None:

@@ -120,8 +120,9 @@ def test_which_list_a_folder_is_read_by(tmp_path: Path) -> None:
     table(tmp_path, "a|from table\n")
     found = read_manifest(tmp_path)
     assert texts(found) == {"a": "from table"} and found.notes == (
-        "one.jsonl, two.jsonl not read: metadata.csv is there", "the rows are those of metadata.csv",
-    )  # fmt: skip
+        "one.jsonl, two.jsonl not read: metadata.csv is there",
+        "the rows are those of metadata.csv",
+    )
 
 
 # LJSpeech and tables.
@@ -140,8 +141,12 @@ def test_ljspeech(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", [",", "\t", "|"])
 def test_table_with_a_header(tmp_path: Path, mark: str) -> None:
     touch(tmp_path, "a.wav", "clips/b.mp3")
-    rows = [["speaker", "File_Name", "transcription", "language", "instruct"], ["s", "a.wav", "Hi.", "en", "female"],
-            ["s", "b.mp3", 'say "x"', "", ""], ["s", "a.wav"]]  # fmt: skip
+    rows = [
+        ["speaker", "File_Name", "transcription", "language", "instruct"],
+        ["s", "a.wav", "Hi.", "en", "female"],
+        ["s", "b.mp3", 'say "x"', "", ""],
+        ["s", "a.wav"],
+    ]
     found = read_manifest(table(tmp_path, "\ufeff" + "\r".join(mark.join(row) for row in rows)))
     first, second, third = found.rows
     assert (first.name, first.text, first.language, first.instruct) == ("a.wav", "Hi.", "en", "female")
@@ -251,10 +256,25 @@ def test_bad_rows_are_named_and_the_others_kept(tmp_path: Path, line: str, reaso
 # Confinement.
 
 HOSTILE = [
-    "/etc/passwd", "../secret.wav", "a/../../secret.wav", "..\\secret.wav", "C:\\x.wav", "\\\\host\\x.wav",
-    "//host/x.wav", "file:///etc/passwd", "http://host/x.wav", "concat:a.wav", "~/x.wav", "link.wav", "out/x.wav",
-    "/dev/zero", "/proc/self/environ", ".", "", "x" * 5000 + ".wav",
-]  # fmt: skip
+    "/etc/passwd",
+    "../secret.wav",
+    "a/../../secret.wav",
+    "..\\secret.wav",
+    "C:\\x.wav",
+    "\\\\host\\x.wav",
+    "//host/x.wav",
+    "file:///etc/passwd",
+    "http://host/x.wav",
+    "concat:a.wav",
+    "~/x.wav",
+    "link.wav",
+    "out/x.wav",
+    "/dev/zero",
+    "/proc/self/environ",
+    ".",
+    "",
+    "x" * 5000 + ".wav",
+]
 
 
 @pytest.mark.parametrize("kind", ["x.jsonl", "metadata.csv"])

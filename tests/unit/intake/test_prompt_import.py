@@ -99,7 +99,7 @@ def test_long_texts_and_whole_number_rms(tmp_path: Path) -> None:
         ({"ref_rms": float("nan")}, "voice rms must be a finite number"),
         ({"ref_rms": -1.0}, "voice rms must be a finite number"),
     ],
-)  # fmt: skip
+)
 def test_wrong_contents(tmp_path: Path, change: dict[str, object], message: str) -> None:
     refused(saved(tmp_path / "p.pt", {**PROMPT, **change}), message)
 
@@ -167,10 +167,33 @@ def test_views_outside_the_data(tmp_path: Path, old: bytes, new: bytes, message:
 
 
 MALFORMED = [
-    b"", b".", b"..", b"q\x00.", b"h\x00.", b"u.", b"}u.", b"}(K\x01u.", b"}(K\x01K\x02u.", b"(u.", b"t.", b"R.", b"Q.",
-    b"\x87.", b"X\xff\xff\xff\xffa.", b"X\x01\0\0\0\xff.", b"c" + b"a" * 99 + b".", b"c\xff\n\n.", b"K", b"J\0", b"G\0",
-    b"(.", b"}.", b"(" * 60_000 + b".", b")" * 60_000 + b"\x85" * 4_000 + b".", b"\x80\x02]q\x00h\x00a.",
-]  # fmt: skip
+    b"",
+    b".",
+    b"..",
+    b"q\x00.",
+    b"h\x00.",
+    b"u.",
+    b"}u.",
+    b"}(K\x01u.",
+    b"}(K\x01K\x02u.",
+    b"(u.",
+    b"t.",
+    b"R.",
+    b"Q.",
+    b"\x87.",
+    b"X\xff\xff\xff\xffa.",
+    b"X\x01\0\0\0\xff.",
+    b"c" + b"a" * 99 + b".",
+    b"c\xff\n\n.",
+    b"K",
+    b"J\0",
+    b"G\0",
+    b"(.",
+    b"}.",
+    b"(" * 60_000 + b".",
+    b")" * 60_000 + b"\x85" * 4_000 + b".",
+    b"\x80\x02]q\x00h\x00a.",
+]
 
 
 def test_malformed_programs(tmp_path: Path) -> None:
@@ -182,9 +205,21 @@ def test_malformed_programs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../p/data.pkl", "/etc/passwd", "p/../x", "q/data.pkl", "data.pkl", "p/code/x.py", "p/constants.pkl", "p/data/x",
-     "p/data/0/1", "p\\data.pkl", "C:/data/1x", "p/" + "d" * 5000],
-)  # fmt: skip
+    [
+        "../p/data.pkl",
+        "/etc/passwd",
+        "p/../x",
+        "q/data.pkl",
+        "data.pkl",
+        "p/code/x.py",
+        "p/constants.pkl",
+        "p/data/x",
+        "p/data/0/1",
+        "p\\data.pkl",
+        "C:/data/1x",
+        "p/" + "d" * 5000,
+    ],
+)
 def test_odd_entries(tmp_path: Path, name: str) -> None:
     entries = entries_of(saved(tmp_path / "p.pt", PROMPT))
     refused(zipped(tmp_path / "p.pt", {**entries, name: b"x"}), "its entries are not one")

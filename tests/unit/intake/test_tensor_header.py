@@ -114,7 +114,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "PyTorch zip": (b"PK\x03\x04" + b"\0" * 50, "get the .safetensors version of it"),
     "pickle": (b"\x80\x02}q\x00." + b"\0" * 20, "a Python pickle"),
     "GGUF": (b"GGUF\x03\0\0\0" + b"\0" * 20, "a GGUF file"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("data", GOOD, ids=range(len(GOOD)))
@@ -179,10 +179,39 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 
 TOKENS = [
-    b"0", b"-0", b"-1", b"1e1", b"1.0", b"8", b"18446744073709551616", b"[", b"]", b"{", b"}", b",", b":", b'"', b" ",
-    b"\\u0000", b"\\ud800", b"\0", b"\xff", b"null", b"true", b"NaN", b'"a":', b'"__metadata__":', b"\n", b"\t", b"\\",
-    b'"shape":[],', b'"F16"', b'"I64"', b"[0,0]", b"[0,8]",
-]  # fmt: skip
+    b"0",
+    b"-0",
+    b"-1",
+    b"1e1",
+    b"1.0",
+    b"8",
+    b"18446744073709551616",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b",",
+    b":",
+    b'"',
+    b" ",
+    b"\\u0000",
+    b"\\ud800",
+    b"\0",
+    b"\xff",
+    b"null",
+    b"true",
+    b"NaN",
+    b'"a":',
+    b'"__metadata__":',
+    b"\n",
+    b"\t",
+    b"\\",
+    b'"shape":[],',
+    b'"F16"',
+    b'"I64"',
+    b"[0,0]",
+    b"[0,8]",
+]
 
 
 def fuzz(count: int, seed: int, accept: Callable[[bytes], None]) -> int:

@@ -17,9 +17,15 @@ from omnivoice.intake.voice_files import read_voice, write_voice
 from omnivoice.voice import VoicePrompt
 
 METADATA = {
-    "format": "omnivoice_voice", "format_version": "1", "codebooks": "8", "frame_rate": "25", "text": "Hello.",
-    "rms": "0.1", "name": "Ann", "language": "en",
-}  # fmt: skip
+    "format": "omnivoice_voice",
+    "format_version": "1",
+    "codebooks": "8",
+    "frame_rate": "25",
+    "text": "Hello.",
+    "rms": "0.1",
+    "name": "Ann",
+    "language": "en",
+}
 
 
 def voice(**changes: object) -> VoicePrompt:
@@ -209,8 +215,9 @@ def test_the_consent_note_is_kept_and_may_be_missing(tmp_path: Path) -> None:
     made = voice(consent="Ann herself,\n 3 May, for\u200b the audiobook")
     made.save(tmp_path / "v.safetensors")
     assert read_small_tensors(tmp_path / "v.safetensors")[1] == {
-        **METADATA, "consent": "Ann herself, 3 May, for the audiobook",
-    }  # fmt: skip
+        **METADATA,
+        "consent": "Ann herself, 3 May, for the audiobook",
+    }
     assert VoicePrompt.load(tmp_path / "v.safetensors").consent == "Ann herself, 3 May, for the audiobook"
     assert read_voice(forged(tmp_path / "old")).consent == ""
     with pytest.raises(InputError, match="voice consent must be at most 500 characters, got 501"):

@@ -81,9 +81,15 @@ def encoded(values: np.ndarray, kind: str) -> bytes:
 @pytest.mark.parametrize("channels", [1, 2, 3, 8])
 @pytest.mark.parametrize(
     ("kind", "tag", "bits", "tolerance"),
-    [("u8", 1, 8, 2**-8), ("s16", 1, 16, 2**-16), ("s24", 1, 24, 2**-24), ("s32", 1, 32, 2**-24), ("f4", 3, 32, 2**-24),
-     ("f8", 3, 64, 2**-24)],
-)  # fmt: skip
+    [
+        ("u8", 1, 8, 2**-8),
+        ("s16", 1, 16, 2**-16),
+        ("s24", 1, 24, 2**-24),
+        ("s32", 1, 32, 2**-24),
+        ("f4", 3, 32, 2**-24),
+        ("f8", 3, 64, 2**-24),
+    ],
+)
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_every_coding(tmp_path: Path, channels, kind, tag, bits, tolerance, wrapped) -> None:
     values = sound(channels, 70_001)
@@ -147,13 +153,16 @@ SAMPLES = bytes(range(200))
         (b"RIFF\0\0\0\0WAVE" + chunk(b"fmt ", fmt()) + chunk(b"data", SAMPLES), 100),
         (
             riff(
-                chunk(b"ds64", struct.pack("<QQQI", 300, 200, 100, 0)), chunk(b"fmt ", fmt()),
-                chunk(b"data", SAMPLES, 0xFFFFFFFF), chunk(b"LIST", b"noise" * 9), magic=b"RF64",
+                chunk(b"ds64", struct.pack("<QQQI", 300, 200, 100, 0)),
+                chunk(b"fmt ", fmt()),
+                chunk(b"data", SAMPLES, 0xFFFFFFFF),
+                chunk(b"LIST", b"noise" * 9),
+                magic=b"RF64",
             ),
             100,
         ),
     ],
-)  # fmt: skip
+)
 def test_odd_but_readable(tmp_path: Path, data: bytes, frames: int) -> None:
     got = read(tmp_path, data)
     expected = np.frombuffer(SAMPLES[: frames * 2], dtype="<i2").astype(np.float32) / 32768
@@ -319,9 +328,10 @@ def test_an_empty_sound_is_written_and_refused_on_reading(tmp_path: Path) -> Non
 
 
 def test_mutants_give_a_bounded_sound_or_an_audio_error() -> None:
-    seeds = [riff(chunk(b"LIST", b"INFOabcd"), chunk(b"fmt ", layout), chunk(b"data", SAMPLES)) for layout in (
-        fmt(), fmt(channels=2, bits=24), fmt(3, bits=32), fmt(bits=8), extensible(1, 2, 16, 16),
-    )]  # fmt: skip
+    seeds = [
+        riff(chunk(b"LIST", b"INFOabcd"), chunk(b"fmt ", layout), chunk(b"data", SAMPLES))
+        for layout in (fmt(), fmt(channels=2, bits=24), fmt(3, bits=32), fmt(bits=8), extensible(1, 2, 16, 16))
+    ]
     chance, good = random.Random(9), 0
     for _ in range(20_000):
         data = bytearray(chance.choice(seeds))

@@ -12,9 +12,19 @@ from omnivoice.ops import PLAIN_OPS, TORCH_OPS
 
 CPU = torch.device("cpu")
 CONFIG = LMConfig(
-    vocab_size=50, hidden_size=24, intermediate_size=32, layers=3, heads=4, kv_heads=2, head_dim=8, rms_norm_eps=1e-6,
-    rope_theta=10000.0, codebooks=3, audio_vocab_size=11, audio_mask_id=10,
-)  # fmt: skip
+    vocab_size=50,
+    hidden_size=24,
+    intermediate_size=32,
+    layers=3,
+    heads=4,
+    kv_heads=2,
+    head_dim=8,
+    rms_norm_eps=1e-6,
+    rope_theta=10000.0,
+    codebooks=3,
+    audio_vocab_size=11,
+    audio_mask_id=10,
+)
 
 
 @pytest.fixture(scope="module")

@@ -84,9 +84,9 @@ def test_counts_are_the_hidden_codes_and_silence_asks_for_nothing(source: Source
     assert torch.equal(label_counts([silent(examples[0])]), torch.ones(8))  # never a division by zero
 
 
-@pytest.mark.parametrize("masking, wanted", [
-    (Masking(mask=(1, 1), prompt=(0, 0), drop_condition=0), "all"), (Masking(mask=(0, 0)), "none"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "masking, wanted", [(Masking(mask=(1, 1), prompt=(0, 0), drop_condition=0), "all"), (Masking(mask=(0, 0)), "none")]
+)
 def test_the_ends_of_the_mask(masking: Masking, wanted: str) -> None:
     clip = random_clips()[0]
     example = make_example(clip, tiny_tokenizer(), masking, MASK, *generators(1))

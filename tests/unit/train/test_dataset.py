@@ -242,10 +242,14 @@ def test_text_is_what_generation_reads(build: Build, text: str) -> None:
 @pytest.mark.parametrize(
     ("instruct", "stored"),
     [
-        ("Female,  HIGH pitch", "female, high pitch"), ("Ann  of\nGreen", "Ann of Green"), ("None", None), ("", None),
-        (None, "male"), (" , ", ","),
+        ("Female,  HIGH pitch", "female, high pitch"),
+        ("Ann  of\nGreen", "Ann of Green"),
+        ("None", None),
+        ("", None),
+        (None, "male"),
+        (" , ", ","),
     ],
-)  # fmt: skip
+)
 def test_instruct(build: Build, instruct: str | None, stored: str | None) -> None:
     (clip,) = build(manifest(row(instruct=instruct)), instruct="Male" if instruct is None else None).clips
     assert clip.instruct == stored

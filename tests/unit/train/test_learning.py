@@ -23,9 +23,18 @@ from tests.unit.train.training_fixtures import CHECKPOINT, CPU, tiny_model, tiny
 
 CLIPS = CHECKPOINT.parent / "training" / "clips"
 SETTINGS = TrainSettings(
-    rank=16, alpha=32, dropout=0, learning_rate=1e-2, steps=260, warmup=0.02, weight_decay=0, batch_size=8,
-    validation=0, gradient_checkpointing=False, masking=Masking(drop_condition=0, prompt=(0, 0), language=1),
-)  # fmt: skip
+    rank=16,
+    alpha=32,
+    dropout=0,
+    learning_rate=1e-2,
+    steps=260,
+    warmup=0.02,
+    weight_decay=0,
+    batch_size=8,
+    validation=0,
+    gradient_checkpointing=False,
+    masking=Masking(drop_condition=0, prompt=(0, 0), language=1),
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +55,12 @@ def learnt(dataset: Dataset) -> Iterator[Trainer]:
 def spoken_right(engine: Engine, clip: Clip) -> float:
     """Share of the clip's codes that the engine says, asked for its text."""
     request = GenerationRequest(
-        clip.text, language="en", seed=1, duration=clip.seconds,
+        clip.text,
+        language="en",
+        seed=1,
+        duration=clip.seconds,
         sampling=Sampling(steps=16, guidance=0, position_temperature=0),
-    )  # fmt: skip
+    )
     (codes,) = engine.generate([request])[0].codes
     return float((codes == clip.codes).float().mean())
 
@@ -70,9 +82,7 @@ def test_the_adapter_speaks_what_was_learnt(dataset: Dataset, learnt: Trainer, t
 def test_a_sample_speaks_with_the_model_in_training(dataset: Dataset, learnt: Trainer) -> None:
     """As samples during a run do, without any merging."""
     learnt.model.eval()
-    engine = Engine.around(
-        learnt.model.lm, learnt.model.text, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), CPU
-    )  # fmt: skip
+    engine = Engine.around(learnt.model.lm, learnt.model.text, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), CPU)
     assert spoken_right(engine, dataset.clips[0]) >= 0.95
     assert all(parameter.grad is None for parameter in learnt.trained.values())
 

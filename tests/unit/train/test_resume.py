@@ -152,12 +152,16 @@ def test_a_newer_format_is_named(copied: Path) -> None:
         open_run(copied, SMALL, data="clips", base="model")
 
 
-@pytest.mark.parametrize("changes, words", [
-    ({"settings": replace(SMALL, rank=3)}, "rank was 2, now 3"),
-    ({"settings": replace(SMALL, seed=1)}, "seed was 0, now 1"),
-    ({"data": "others"}, "other clips"), ({"base": "another"}, "another model"),
-    ({"resume": False}, "asked for a new one"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"settings": replace(SMALL, rank=3)}, "rank was 2, now 3"),
+        ({"settings": replace(SMALL, seed=1)}, "seed was 0, now 1"),
+        ({"data": "others"}, "other clips"),
+        ({"base": "another"}, "another model"),
+        ({"resume": False}, "asked for a new one"),
+    ],
+)
 def test_another_run_is_refused_by_what_differs(finished: Path, changes: dict, words: str) -> None:
     asked = {"settings": SMALL, "data": "clips", "base": "model", **changes}
     settings = asked.pop("settings")

@@ -97,10 +97,11 @@ TAMPERED: dict[str, tuple[Change, str]] = {
     "after the last clip": (lambda t, n: n.update(position=10**9), STATE),
     "a stranger's moment": (lambda t, n: t.update({"optimizer.exp_avg.x": torch.zeros(1)}), "other weights"),
     "moments of another shape": (
-        lambda t, n: t.update({k: torch.zeros(3) for k in t if ".exp_avg." in k}), "other weights",
+        lambda t, n: t.update({k: torch.zeros(3) for k in t if ".exp_avg." in k}),
+        "other weights",
     ),
     "NaN": (lambda t, n: [v.fill_(math.nan) for k, v in t.items() if k.startswith("weights.")], "holds NaN or Inf"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", TAMPERED)
@@ -194,14 +195,18 @@ def order(folder: Path, **entries: object) -> str:
     return str(folder / "config.json")
 
 
-@pytest.mark.parametrize("entries, words", [
-    ({"name": "Best"}, "name 'Best' is what a file of the run itself is called"),
-    ({"output": "checkpoint-00000100"}, "is what a file of the run itself is called"),
-    ({"name": "con"}, "con"), ({"output": "clips"}, "output must be another folder than data"),
-    ({"output": "clips/../clips/"}, "output must be another folder than data"),
-    ({"settings": {"lr": 1}}, "unknown setting lr"),
-    ({"preset": "voice", "settings": {"rank": 0}}, "rank must be 1-256"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "entries, words",
+    [
+        ({"name": "Best"}, "name 'Best' is what a file of the run itself is called"),
+        ({"output": "checkpoint-00000100"}, "is what a file of the run itself is called"),
+        ({"name": "con"}, "con"),
+        ({"output": "clips"}, "output must be another folder than data"),
+        ({"output": "clips/../clips/"}, "output must be another folder than data"),
+        ({"settings": {"lr": 1}}, "unknown setting lr"),
+        ({"preset": "voice", "settings": {"rank": 0}}, "rank must be 1-256"),
+    ],
+)
 def test_what_would_fail_after_hours_is_told_at_once(tmp_path: Path, entries: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_order(order(tmp_path, **entries))
@@ -279,8 +284,9 @@ def test_folders_that_are_not_entered_are_named(tmp_path: Path, monkeypatch: pyt
     found = read_manifest(tmp_path / "data")
     assert [row.name for row in found.rows] == ["open/a.wav", "real/a.wav"]
     assert found.notes == (
-        "linked not entered: links to folders are not followed", "shut not entered: Permission denied",
-    )  # fmt: skip
+        "linked not entered: links to folders are not followed",
+        "shut not entered: Permission denied",
+    )
 
 
 def test_a_disk_without_room_is_told_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,7 @@ from omnivoice.train.model import TrainingModel
 from omnivoice.train.schedule import learning_rate
 from omnivoice.train.settings import LINEARS, PRESETS, Masking, TrainSettings, settings_from
 from omnivoice.weights.lora import Difference, LowRank, Replacement, merge_into
-from tests.unit.train.training_fixtures import (
-    CPU,
-    SMALL,
-    random_clips,
-    tiny_model,
-    tiny_tokenizer,
-    tiny_trainer,
-)
+from tests.unit.train.training_fixtures import CPU, SMALL, random_clips, tiny_model, tiny_tokenizer, tiny_trainer
 
 
 def loss_of(trainer: object) -> float:
@@ -116,11 +109,14 @@ def test_an_adapter_is_gone_on_with() -> None:
     assert loss_of(second) == pytest.approx(loss_of(first), abs=1e-6)
 
 
-@pytest.mark.parametrize("changes, words", [
-    ({"rank": 3}, "has rank 2, this run 3: set rank to 2"),
-    ({"audio_modules": "frozen"}, "changes audio_embeddings, which is not trained so here"),
-    ({"targets": LINEARS[:2]}, "which is not trained so here"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"rank": 3}, "has rank 2, this run 3: set rank to 2"),
+        ({"audio_modules": "frozen"}, "changes audio_embeddings, which is not trained so here"),
+        ({"targets": LINEARS[:2]}, "which is not trained so here"),
+    ],
+)
 def test_an_adapter_that_does_not_fit_is_refused(changes: dict, words: str) -> None:
     lora = trained_lora(tiny_trainer().model, "first.safetensors")
     other = tiny_trainer(**changes)
@@ -147,11 +143,17 @@ def test_a_loss_that_is_not_finite_teaches_nothing_and_ends_the_run() -> None:
         trainer.step()
 
 
-@pytest.mark.parametrize("codes, words", [
-    (torch.zeros(4, 9, dtype=torch.int16), r"of a clip do not belong to this model \(4 codebooks, the model has 8\)"),
-    (torch.full((8, 9), 1024, dtype=torch.int16), "do not belong to this model"),
-    (torch.full((8, 9), -1, dtype=torch.int16), "do not belong to this model"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "codes, words",
+    [
+        (
+            torch.zeros(4, 9, dtype=torch.int16),
+            r"of a clip do not belong to this model \(4 codebooks, the model has 8\)",
+        ),
+        (torch.full((8, 9), 1024, dtype=torch.int16), "do not belong to this model"),
+        (torch.full((8, 9), -1, dtype=torch.int16), "do not belong to this model"),
+    ],
+)
 def test_clips_of_another_model_are_refused(codes: torch.Tensor, words: str) -> None:
     with pytest.raises(InputError, match=words):
         build_trainer(*tiny_model(), tiny_tokenizer(), Dataset((Clip("a clip", codes, "Hi."),)), SMALL, device=CPU)
@@ -172,10 +174,11 @@ def test_fingerprints_tell_models_and_clips_apart() -> None:
     assert base_fingerprint(lm) != first
     clips = random_clips()
     prints = {
-        Dataset(clips).fingerprint(), Dataset(clips[::-1]).fingerprint(),
+        Dataset(clips).fingerprint(),
+        Dataset(clips[::-1]).fingerprint(),
         Dataset((replace(clips[0], text="Else."), *clips[1:])).fingerprint(),
         Dataset((replace(clips[0], language="de"), *clips[1:])).fingerprint(),
-    }  # fmt: skip
+    }
     assert len(prints) == 4
     assert Dataset((replace(clips[0], name="renamed"), *clips[1:])).fingerprint() in prints
 
@@ -195,26 +198,39 @@ def test_report_names_every_row() -> None:
     dataset = Dataset(random_clips(2), (Rejected("bad.wav", "silent: record it again"),), ("a note",))
     assert dataset.rows == 3
     assert dataset.report().splitlines() == [
-        "2 of 3 clips, 1.1 s, languages: not given (1), en (1)", "a note", "rejected bad.wav: silent: record it again",
-    ]  # fmt: skip
+        "2 of 3 clips, 1.1 s, languages: not given (1), en (1)",
+        "a note",
+        "rejected bad.wav: silent: record it again",
+    ]
 
 
-@pytest.mark.parametrize("table, words", [
-    ({"rank": 0}, "rank must be 1-256, got 0"), ({"rank": 2.5}, "rank must be a whole number"),
-    ({"learning_rate": math.nan}, "learning_rate must be"), ({"steps": 0}, "steps must be 1-1000000"),
-    ({"dropout": 0.95}, "dropout must be 0-0.9"), ({"alpha": 0}, "alpha must be above 0"),
-    ({"optimizer": "Lion"}, "optimizer must be one of AdamW, Adam, SGD, RMSprop, Muon, got 'Lion'"),
-    ({"targets": ["lm_head"]}, "targets must be some of q_proj"), ({"rslora": 1}, "rslora must be true or false"),
-    ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
-    ({"offloading": True, "method": "full"}, "with method full there are none"),
-    ({"targets": [], "audio_modules": "frozen"}, "nothing would be trained"),
-    ({"sample_every": 5}, "sample_every needs a sample_text"), ({"patience": 2, "validation": 0}, "patience needs"),
-    ({"lr": 1}, r"unknown setting lr: known are .*learning_rate"), ({"masking": {"text": 1}}, "masking.text"),
-    ({"masking": {"prompt": [0.5, 0.2]}}, "prompt must go upwards"),
-    ({"masking": {"mask": [0, 2]}}, "mask must be 0-1"),
-    ({"masking": {"prompt": [0, 1]}}, "leave something to learn"), ({"masking": 3}, "masking must be a table"),
-    ({"masking": {"mask": 0.5}}, "mask must be two numbers"), ({"masking": {"language": 1.1}}, "language must be 0-1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "table, words",
+    [
+        ({"rank": 0}, "rank must be 1-256, got 0"),
+        ({"rank": 2.5}, "rank must be a whole number"),
+        ({"learning_rate": math.nan}, "learning_rate must be"),
+        ({"steps": 0}, "steps must be 1-1000000"),
+        ({"dropout": 0.95}, "dropout must be 0-0.9"),
+        ({"alpha": 0}, "alpha must be above 0"),
+        ({"optimizer": "Lion"}, "optimizer must be one of AdamW, Adam, SGD, RMSprop, Muon, got 'Lion'"),
+        ({"targets": ["lm_head"]}, "targets must be some of q_proj"),
+        ({"rslora": 1}, "rslora must be true or false"),
+        ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
+        ({"offloading": True, "method": "full"}, "with method full there are none"),
+        ({"targets": [], "audio_modules": "frozen"}, "nothing would be trained"),
+        ({"sample_every": 5}, "sample_every needs a sample_text"),
+        ({"patience": 2, "validation": 0}, "patience needs"),
+        ({"lr": 1}, r"unknown setting lr: known are .*learning_rate"),
+        ({"masking": {"text": 1}}, "masking.text"),
+        ({"masking": {"prompt": [0.5, 0.2]}}, "prompt must go upwards"),
+        ({"masking": {"mask": [0, 2]}}, "mask must be 0-1"),
+        ({"masking": {"prompt": [0, 1]}}, "leave something to learn"),
+        ({"masking": 3}, "masking must be a table"),
+        ({"masking": {"mask": 0.5}}, "mask must be two numbers"),
+        ({"masking": {"language": 1.1}}, "language must be 0-1"),
+    ],
+)
 def test_settings_that_cannot_be(table: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         settings_from(table)

@@ -37,20 +37,33 @@ def about() -> dict:
 @pytest.fixture(scope="module")
 def clips(record: dict[str, Tensor], about: dict) -> list[Clip]:
     return [
-        Clip(str(i), record[f"codes/{i}"], label["text"], label.get("language_id"), label.get("instruct"),
-             label.get("text_pinyin"), label.get("clean_start_token_idx"))
+        Clip(
+            str(i),
+            record[f"codes/{i}"],
+            label["text"],
+            label.get("language_id"),
+            label.get("instruct"),
+            label.get("text_pinyin"),
+            label.get("clean_start_token_idx"),
+        )
         for i, label in enumerate(about["labels"])
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="module")
 def examples(clips: list[Clip], about: dict) -> list[Example]:
     tokenizer = tiny_tokenizer()
     return [
-        make_example(clips[number % len(clips)], tokenizer, Masking(), 1024, random.Random(number),
-                     torch.Generator().manual_seed(number))
+        make_example(
+            clips[number % len(clips)],
+            tokenizer,
+            Masking(),
+            1024,
+            random.Random(number),
+            torch.Generator().manual_seed(number),
+        )
         for number in range(about["steps"] * about["per_step"])
-    ]  # fmt: skip
+    ]
 
 
 def test_documents_equal_upstreams(record: dict[str, Tensor], examples: list[Example]) -> None:
@@ -72,10 +85,17 @@ def test_twenty_steps_equal_upstreams(
     record: dict[str, Tensor], about: dict, clips: list[Clip], examples: list[Example], kind: str, checkpointing: bool
 ) -> None:
     settings = TrainSettings(
-        method=kind, rank=about["rank"], alpha=about["alpha"], dropout=0.0, steps=about["steps"],
-        learning_rate=about["rates"][kind], warmup=about["warmup"], weight_decay=about["decay"],
-        max_grad_norm=about["clip"], gradient_checkpointing=checkpointing,
-    )  # fmt: skip
+        method=kind,
+        rank=about["rank"],
+        alpha=about["alpha"],
+        dropout=0.0,
+        steps=about["steps"],
+        learning_rate=about["rates"][kind],
+        warmup=about["warmup"],
+        weight_decay=about["decay"],
+        max_grad_norm=about["clip"],
+        gradient_checkpointing=checkpointing,
+    )
     lm, text = tiny_model()
     model = TrainingModel(lm, text, settings, device=CPU, generator=torch.Generator())
     with torch.no_grad():

@@ -40,9 +40,11 @@ def in_two_processes(meeting: Path, work: Callable[[World], None]) -> None:
 
 
 @needs_fork
-@pytest.mark.parametrize("changes", [
-    {"dropout": 0.0}, {"dropout": 0.0, "method": "full"}, {"dropout": 0.0, "gradient_checkpointing": True},
-], ids=["lora", "full", "checkpointing"])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [{"dropout": 0.0}, {"dropout": 0.0, "method": "full"}, {"dropout": 0.0, "gradient_checkpointing": True}],
+    ids=["lora", "full", "checkpointing"],
+)
 def test_two_processes_equal_one(changes: dict, tmp_path: Path) -> None:
     """2 processes x batch b = 1 process x batch 2b: losses, gradients' norms and weights after six steps; the second
     process has nothing to do in steps of one clip, and the same data is learnt in four batches of an accumulation."""
@@ -78,16 +80,19 @@ def test_one_process_asked_to_stop_stops_all_and_the_leader_writes(tmp_path: Pat
         folder = open_run(tmp_path / "run", trainer.settings, data="d", base="b") if world.leads else None
         spoken: list[int] = []
         outcome = train(
-            trainer, folder, on_step=lambda report: world.rank == 1 and report.step == 3,
+            trainer,
+            folder,
+            on_step=lambda report: world.rank == 1 and report.step == 3,
             on_sample=spoken.append if world.leads else None,  # as the command line: the others wait all the same
-        )  # fmt: skip
+        )
         assert (outcome.reason, outcome.step) == ("stopped", 3)
         assert spoken == ([1, 2, 3] if world.leads else [])
 
     in_two_processes(tmp_path / "meeting", work)
     assert [path.name for path in sorted((tmp_path / "run").glob("checkpoint*"))] == [
-        "checkpoint-00000002.safetensors", "checkpoint-00000003.safetensors",
-    ]  # fmt: skip
+        "checkpoint-00000002.safetensors",
+        "checkpoint-00000003.safetensors",
+    ]
 
 
 def test_without_torchrun_there_is_one_process() -> None:

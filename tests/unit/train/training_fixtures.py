@@ -21,9 +21,16 @@ from omnivoice.weights import load_lm, locate_checkpoint
 CHECKPOINT = Path(__file__).resolve().parents[2] / "assets" / "checkpoint"
 CPU = torch.device("cpu")
 SMALL = TrainSettings(
-    steps=6, rank=2, alpha=4, dropout=0.1, learning_rate=1e-3, batch_tokens=128, validation=0.25, save_every=2,
+    steps=6,
+    rank=2,
+    alpha=4,
+    dropout=0.1,
+    learning_rate=1e-3,
+    batch_tokens=128,
+    validation=0.25,
+    save_every=2,
     gradient_checkpointing=False,
-)  # fmt: skip
+)
 
 
 def tiny_tokenizer() -> TextTokenizer:
@@ -34,18 +41,27 @@ def tiny_model(dtype: torch.dtype = torch.float32) -> tuple[OmniVoiceLM, TextEmb
     """The tiny checkpoint's language model, unfused."""
     files = locate_checkpoint(CHECKPOINT)
     return load_lm(
-        files.lm_config, files.lm_weights, ops=PLAIN_OPS, device=CPU, dtype=dtype,
-        used_ids=tiny_tokenizer().used_ids, fused=False,
-    )  # fmt: skip
+        files.lm_config,
+        files.lm_weights,
+        ops=PLAIN_OPS,
+        device=CPU,
+        dtype=dtype,
+        used_ids=tiny_tokenizer().used_ids,
+        fused=False,
+    )
 
 
 def random_clips(count: int = 6, seed: int = 1) -> tuple[Clip, ...]:
     generator = torch.Generator().manual_seed(seed)
     return tuple(
-        Clip(f"clip {i}", torch.randint(0, 1024, (8, 12 + 4 * i), generator=generator).to(torch.int16),
-             f"This is sentence number {i}.", "en" if i % 2 else None)
+        Clip(
+            f"clip {i}",
+            torch.randint(0, 1024, (8, 12 + 4 * i), generator=generator).to(torch.int16),
+            f"This is sentence number {i}.",
+            "en" if i % 2 else None,
+        )
         for i in range(count)
-    )  # fmt: skip
+    )
 
 
 def tiny_trainer(

@@ -142,8 +142,10 @@ def shard(folder):
 
 
 def test_loras_add_up_in_either_form(files, root, original, tmp_path):
-    loras = [(read_lora(root / "tests/assets/lora" / name, files.lm_config), s) for name, s in
-             (("plain", 0.5), ("saved", -1.5), ("llm_only", 0))]  # fmt: skip
+    loras = [
+        (read_lora(root / "tests/assets/lora" / name, files.lm_config), s)
+        for name, s in (("plain", 0.5), ("saved", -1.5), ("llm_only", 0))
+    ]
     place = export_folder(files, tmp_path / "m", dtype=torch.float32, loras=loras)
     one = export_checkpoint(files, tmp_path / "m.safetensors", dtype=torch.float32, loras=loras)
     base = {name: tensor.float() for name, tensor in original.items()}

@@ -103,8 +103,14 @@ def test_fine_tune_without_codec_takes_a_named_one(folder, checkpoint):
 def test_everything_missing_is_named_at_once(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         Engine.load(tmp_path)
-    for name in ("config.json", "tokenizer.json", "model.safetensors", "audio_tokenizer/config.json",
-                 "audio_tokenizer/model.safetensors", "python -m omnivoice download"):  # fmt: skip
+    for name in (
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "audio_tokenizer/config.json",
+        "audio_tokenizer/model.safetensors",
+        "python -m omnivoice download",
+    ):
         assert name in str(caught.value)
 
 

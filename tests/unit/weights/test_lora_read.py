@@ -50,14 +50,19 @@ def rewrite(folder, change):
 SPELLINGS = [
     (f"{prefix}{module}", down, up)
     for prefix, module in (
-        ("", Q), ("", Q.removeprefix("llm.")), ("diffusion_model.", Q), ("base_model.model.", Q),
+        ("", Q),
+        ("", Q.removeprefix("llm.")),
+        ("diffusion_model.", Q),
+        ("base_model.model.", Q),
         ("base_model.model.", Q.removeprefix("llm.")),
     )
     for down, up in (
-        ("lora_A.weight", "lora_B.weight"), ("lora_A.default.weight", "lora_B.default.weight"), ("lora_A", "lora_B"),
+        ("lora_A.weight", "lora_B.weight"),
+        ("lora_A.default.weight", "lora_B.default.weight"),
+        ("lora_A", "lora_B"),
         ("lora_down.weight", "lora_up.weight"),
     )
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("module", "down", "up"), SPELLINGS)
@@ -184,8 +189,11 @@ def test_unsound_values(config, A, B, alpha, message):
         lora_from_tensors(tensors if alpha is None else tensors | {f"{Q}.alpha": alpha}, config)
 
 
-@pytest.mark.parametrize("forged", [None, 3, "x", [1], {1: torch.ones(1)}, {"a": [1.0]}, {"a" * 300: torch.ones(1)},
-                                    {"a": torch.ones(1).to_sparse()}], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "forged",
+    [None, 3, "x", [1], {1: torch.ones(1)}, {"a": [1.0]}, {"a" * 300: torch.ones(1)}, {"a": torch.ones(1).to_sparse()}],
+    ids=repr,
+)
 def test_forged_sockets(config, forged):
     with pytest.raises(LoraError, match=r"the lora input"):
         lora_from_tensors(forged, config)

@@ -193,8 +193,18 @@ def test_no_file_tells_of_this_machine(loras, tmp_path):
 # ---------------------------------------------------------------- metadata
 
 
-PATHS = ["/srv/ann", "see /opt/x", "~/data", r"C:\data", "d:/data", r"\\server\share", '{"data": "/mnt/a"}', "a=/etc",
-         "file:///x", "hf_" + "a" * 34]  # fmt: skip
+PATHS = [
+    "/srv/ann",
+    "see /opt/x",
+    "~/data",
+    r"C:\data",
+    "d:/data",
+    r"\\server\share",
+    '{"data": "/mnt/a"}',
+    "a=/etc",
+    "file:///x",
+    "hf_" + "a" * 34,
+]
 
 
 @pytest.mark.parametrize("value", PATHS)
@@ -235,14 +245,18 @@ def test_other_metadata_is_refused(tmp_path, metadata, message):
 
 REFUSED = [
     (LoRA("x", {}), {}, LoraError, "x changes nothing: there is nothing to write"),
-    (small(**{Q: LowRank(torch.ones(2, 40), torch.full((96, 2), 1e9), 1.0)}), {"dtype": torch.float16}, LoraError,
-     "q_proj holds NaN or Inf as torch.float16: write it as float32"),
+    (
+        small(**{Q: LowRank(torch.ones(2, 40), torch.full((96, 2), 1e9), 1.0)}),
+        {"dtype": torch.float16},
+        LoraError,
+        "q_proj holds NaN or Inf as torch.float16: write it as float32",
+    ),
     (small(**{Q: LowRank(torch.full((2, 40), math.nan), torch.ones(96, 2), 1.0)}), {}, LoraError, "holds NaN or Inf"),
     (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), -1.0)}), {}, LoraError, "alpha .* must be above 0"),
     (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), math.nan)}), {}, LoraError, "alpha .* must be above 0"),
     (small(**{Q: LowRank(torch.ones(257, 40), torch.ones(96, 257), 1.0)}), {}, LoraError, "must be 1-256, got 257"),
     (small(), {"dtype": torch.int8}, InputError, "written as float32, float16 or bfloat16, got torch.int8"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("lora", "options", "error", "message"), REFUSED, ids=[case[3][:25] for case in REFUSED])

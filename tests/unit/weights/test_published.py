@@ -91,8 +91,13 @@ def test_every_failure_comes_with_the_manual_steps(model, hub, tmp_path: Path, f
     hub.faults = [fault]
     with pytest.raises(FileError, match=message) as caught:
         fetch(model, tmp_path)
-    for part in ("Run it again to resume", "HF_ENDPOINT", "models/omnivoice/OmniVoice", "audio_tokenizer/model.safe",
-                 f"https://huggingface.co/k2-fsa/OmniVoice/tree/{'c' * 40}"):  # fmt: skip
+    for part in (
+        "Run it again to resume",
+        "HF_ENDPOINT",
+        "models/omnivoice/OmniVoice",
+        "audio_tokenizer/model.safe",
+        f"https://huggingface.co/k2-fsa/OmniVoice/tree/{'c' * 40}",
+    ):
         assert part in str(caught.value)
     assert str(tmp_path) not in str(caught.value)
 

@@ -56,9 +56,14 @@ def test_it_holds_every_tensor_and_text_and_no_more(checkpoint, single):
     left_out = parts.keys() - got.keys()
     assert all(torch.equal(tensor, parts[name]) and tensor.dtype == parts[name].dtype for name, tensor in got.items())
     assert left_out and all(
-        "fc1" in name or "decoder_semantic" in name or "embed_avg" in name or "cluster_size" in name or "inited" in name
-        or "masked_spec" in name for name in left_out
-    )  # fmt: skip
+        "fc1" in name
+        or "decoder_semantic" in name
+        or "embed_avg" in name
+        or "cluster_size" in name
+        or "inited" in name
+        or "masked_spec" in name
+        for name in left_out
+    )
 
 
 def test_exporting_it_again_gives_the_same_bytes(single, tmp_path):
@@ -142,8 +147,15 @@ def test_menus_know_it_and_nothing_else(checkpoint, single, tmp_path, root):
     empty, short = tmp_path / "empty.safetensors", tmp_path / "short.safetensors"
     empty.write_bytes(b"")
     short.write_bytes(single.read_bytes()[:5])
-    for path in (other, empty, short, checkpoint / "model.safetensors", tmp_path / "absent.safetensors", tmp_path,
-                 root / "tests/assets/lora/saved/adapter_model.safetensors"):  # fmt: skip
+    for path in (
+        other,
+        empty,
+        short,
+        checkpoint / "model.safetensors",
+        tmp_path / "absent.safetensors",
+        tmp_path,
+        root / "tests/assets/lora/saved/adapter_model.safetensors",
+    ):
         assert not is_checkpoint(path)
 
 
