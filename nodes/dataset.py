@@ -5,8 +5,8 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from ..omnivoice.text.languages import language_options
-from . import host, host_dataset
-from .sockets import CATEGORY, Model, TrainingData
+from . import host
+from .widgets import CATEGORY, Model, TrainingData
 
 
 class Dataset(io.ComfyNode):
@@ -36,27 +36,31 @@ class Dataset(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, folder: object = None) -> bool | str:
-        return host_dataset.refusal(folder)
+        return host.dataset.refusal(folder)
 
     @classmethod
     def fingerprint_inputs(cls, folder: object = None, **others: object) -> str:
-        return host_dataset.fingerprint(folder)
+        return host.dataset.fingerprint(folder)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(
         cls,
         model: list,
         folder: list,
-        language: list = (host_dataset.AUTO,),
+        language: list = (host.dataset.AUTO,),
         instruct: list = ("",),
         audio: list | None = None,
         text: list | None = None,
     ) -> io.NodeOutput:
-        loaded = host.checked(host.LoadedModel, host.only(model, "model"), "model", "Load OmniVoice")
-        rows = host_dataset.rows_from(host.only(folder, "folder"), audio, text)
-        made = host_dataset.encode(loaded, rows, host.only(language, "language"), host.only(instruct, "instruct"))
-        host.tell(host_dataset.warnings(made), cls.hidden.unique_id)
+        loaded = host.values.checked(
+            host.models.LoadedModel, host.values.only(model, "model"), "model", "Load OmniVoice"
+        )
+        rows = host.dataset.rows_from(host.values.only(folder, "folder"), audio, text)
+        made = host.dataset.encode(
+            loaded, rows, host.values.only(language, "language"), host.values.only(instruct, "instruct")
+        )
+        host.progress.tell(host.dataset.warnings(made), cls.hidden.unique_id)
         return io.NodeOutput(made, made.report(), len(made.clips), made.seconds)
 
 
@@ -65,15 +69,15 @@ def _inputs() -> list[io.Input]:
         Model.Input("model", tooltip="From Load OmniVoice. Its codec turns the recordings into codes."),
         io.Combo.Input(
             "folder",
-            options=host_dataset.folder_names(),
-            default=host_dataset.NO_FOLDER,
+            options=host.dataset.folder_names(),
+            default=host.dataset.NO_FOLDER,
             tooltip="A folder in ComfyUI's input or datasets folder: audio files with a transcript of the same name "
             "beside each (.txt or .lab), or with a metadata.csv or .jsonl list. Press R after adding one.",
         ),
         io.Combo.Input(
             "language",
-            options=[host_dataset.AUTO, *(name for _, name in language_options())],
-            default=host_dataset.AUTO,
+            options=[host.dataset.AUTO, *(name for _, name in language_options())],
+            default=host.dataset.AUTO,
             tooltip="The language of clips whose list does not say it. auto: none is noted.",
         ),
     ]

@@ -12,7 +12,7 @@ from ..omnivoice.intake.limits import shown
 from ..omnivoice.text.design import MAX_CHARS, design_from_attributes, design_options
 from ..omnivoice.text.free_design import design_from_free_text
 from . import host
-from .sockets import CATEGORY, Design
+from .widgets import CATEGORY, Design
 
 AUTO = "auto"
 TOOLTIPS = {
@@ -62,7 +62,7 @@ class VoiceDesignAttributes(io.ComfyNode):
         )
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, description: object = "", **attributes: object) -> io.NodeOutput:
         chosen = design_from_attributes(**checked_attributes(attributes))
         if not isinstance(description, str):
@@ -70,7 +70,7 @@ class VoiceDesignAttributes(io.ComfyNode):
                 f"description must be a string of at most {MAX_CHARS} characters, got {shown(description)}"
             )
         design, ignored = design_from_free_text(description, chosen)
-        host.tell(ignored, cls.hidden.unique_id)
+        host.progress.tell(ignored, cls.hidden.unique_id)
         return io.NodeOutput(design)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from . import host, host_download, host_voices
-from .sockets import CATEGORY
+from . import host
+from .widgets import CATEGORY
 
 
 class Download(io.ComfyNode):
@@ -13,7 +13,7 @@ class Download(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        names = host_download.model_names()
+        names = host.download.model_names()
         return io.Schema(
             node_id="OmniVoiceDownload",
             display_name="OmniVoice Download",
@@ -22,7 +22,7 @@ class Download(io.ComfyNode):
             "The weights are CC-BY-NC: no commercial use.",
             search_aliases=["get model", "install model", "omnivoice model"],
             inputs=[
-                io.Combo.Input("model", options=names, default=names[0], tooltip=host_download.menu_tooltip()),
+                io.Combo.Input("model", options=names, default=names[0], tooltip=host.download.menu_tooltip()),
                 io.Boolean.Input(
                     "accept_licence",
                     default=False,
@@ -40,9 +40,9 @@ class Download(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, accept_licence: bool | None = None) -> bool | str:
-        return host_voices.refusal(host_download.check_accepted, accept_licence)
+        return host.voices.refusal(host.download.check_accepted, accept_licence)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, model: object, accept_licence: object = False) -> io.NodeOutput:
-        return io.NodeOutput(*host_download.download(model, accept_licence))
+        return io.NodeOutput(*host.download.download(model, accept_licence))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import ComfyExtension, io
 
-from . import host, host_voices
+from . import host
 from .dataset import Dataset
 from .design import VoiceDesignAttributes
 from .download import Download
@@ -21,8 +21,8 @@ class OmniVoiceExtension(ComfyExtension):
     """The pack, as ComfyUI sees it."""
 
     async def on_load(self) -> None:
-        host.register_model_folder()
-        host_voices.register_voice_folder()
+        host.models.register_model_folder()
+        host.voices.register_voice_folder()
 
     async def get_node_list(self) -> list[type[io.ComfyNode]]:
         return [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from . import host, host_voices
-from .sockets import CATEGORY, Model
+from . import host
+from .widgets import CATEGORY, Model
 
 
 class LoadOmniVoice(io.ComfyNode):
@@ -22,13 +22,13 @@ class LoadOmniVoice(io.ComfyNode):
             inputs=[
                 io.Combo.Input(
                     "model_name",
-                    options=host.model_names(),
+                    options=host.models.model_names(),
                     tooltip="A model folder in models/omnivoice (config.json, model.safetensors, tokenizer.json, "
                     "audio_tokenizer/), or a single-file model there. Press R after adding one.",
                 ),
                 io.Combo.Input(
                     "dtype",
-                    options=["auto", *host.DTYPES, host.FASTEST],
+                    options=["auto", *host.models.DTYPES, host.models.FASTEST],
                     default="auto",
                     tooltip="Precision of the language model. auto takes bf16 or fp16 on a GPU and fp32 on a CPU; "
                     "fastest takes bf16 on a CPU too, if that is quicker there. The codec always runs in fp32.",
@@ -36,7 +36,7 @@ class LoadOmniVoice(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "graphs",
-                    options=[*host.GRAPH_MODES],
+                    options=[*host.models.GRAPH_MODES],
                     default="auto",
                     tooltip="CUDA graphs: less waiting between steps on NVIDIA GPUs, same speech; checked when first "
                     "used. Choose off if speaking fails on your GPU.",
@@ -49,13 +49,13 @@ class LoadOmniVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, model_name: str | None = None) -> bool | str:
-        return host_voices.refusal(host.model_folder, model_name)
+        return host.voices.refusal(host.models.model_folder, model_name)
 
     @classmethod
     def fingerprint_inputs(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> str:
-        return host.model_fingerprint(model_name)
+        return host.models.model_fingerprint(model_name)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> io.NodeOutput:
-        return io.NodeOutput(host.load_model(model_name, dtype, graphs))
+        return io.NodeOutput(host.models.load_model(model_name, dtype, graphs))

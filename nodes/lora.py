@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from . import host, host_lora
-from .numbers import real
-from .sockets import CATEGORY, Model
+from . import host
+from .widgets import CATEGORY, Model, float_input
 
 
 class ApplyLoRA(io.ComfyNode):
@@ -25,12 +24,12 @@ class ApplyLoRA(io.ComfyNode):
                 Model.Input("model", tooltip="From Load OmniVoice, or another Apply LoRA. It stays as it is."),
                 io.Combo.Input(
                     "lora_name",
-                    options=host_lora.lora_names(),
-                    default=host_lora.NO_FILE,
+                    options=host.lora.lora_names(),
+                    default=host.lora.NO_FILE,
                     tooltip="A .safetensors file of models/loras, or a folder there that PEFT saved "
                     "(adapter_model.safetensors and adapter_config.json). Press R after adding one.",
                 ),
-                real("strength", 1.0, 0.01, "How much of it: 0 is the model without it, 1 as it was trained."),
+                float_input("strength", 1.0, 0.01, "How much of it: 0 is the model without it, 1 as it was trained."),
                 io.LoraModel.Input("lora", optional=True, tooltip="A LoRA from a training node, in place of a file."),
             ],
             outputs=[
@@ -42,14 +41,14 @@ class ApplyLoRA(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, lora_name: str, strength: float = 1.0, **linked: object) -> str:
-        return host_lora.lora_fingerprint(lora_name)
+        return host.lora.lora_fingerprint(lora_name)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(
-        cls, model: object, lora_name: object = host_lora.NO_FILE, strength: object = 1.0, lora: object = None
+        cls, model: object, lora_name: object = host.lora.NO_FILE, strength: object = 1.0, lora: object = None
     ) -> io.NodeOutput:
-        loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
-        applied = host_lora.apply_lora(loaded, lora_name, lora, strength)
-        host.tell(applied.warnings, cls.hidden.unique_id)
+        loaded = host.models.loaded(model)
+        applied = host.lora.apply_lora(loaded, lora_name, lora, strength)
+        host.progress.tell(applied.warnings, cls.hidden.unique_id)
         return io.NodeOutput(applied.model, applied.report)

@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import MAX_VOICE_TEXT_CHARS, check_text_length
 from . import host
-from .sockets import CATEGORY, Model, Voice
+from .widgets import CATEGORY, Model, Voice
 
 
 class ReferenceAudio(io.ComfyNode):
@@ -39,12 +39,12 @@ class ReferenceAudio(io.ComfyNode):
         )
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, model: object, audio: object, transcript: str = "") -> io.NodeOutput:
-        loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
-        recordings = host.waveforms_from(audio)
-        voices = host.encode_voices(loaded, recordings, transcripts(transcript, len(recordings)))
-        host.tell(tuple(warning for voice in voices for warning in voice.warnings), cls.hidden.unique_id)
+        loaded = host.models.loaded(model)
+        recordings = host.values.waveforms_from(audio)
+        voices = host.speech.encode_voices(loaded, recordings, transcripts(transcript, len(recordings)))
+        host.progress.tell(tuple(warning for voice in voices for warning in voice.warnings), cls.hidden.unique_id)
         return io.NodeOutput(voices)
 
 

@@ -6,10 +6,10 @@ from comfy_api.latest import io
 
 from ..omnivoice.generate.presets import PRESETS, compared
 from ..omnivoice.text.languages import language_options
-from . import host, speech
-from .numbers import real, whole
-from .sockets import CATEGORY, Design, Model, Voice
-from .speech import AUTO, CUSTOM, EXPERIMENTAL, STEPS
+from . import host
+from .inputs import synthesize as speech
+from .inputs.synthesize import AUTO, CUSTOM, EXPERIMENTAL, STEPS
+from .widgets import CATEGORY, Design, Model, Voice, float_input, int_input
 
 
 class Synthesize(io.ComfyNode):
@@ -62,15 +62,15 @@ class Synthesize(io.ComfyNode):
         return speech.refusal(text, duration, exact_length)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, model: list[object], **inputs: list[object]) -> io.NodeOutput:
-        loaded = [host.checked(host.LoadedModel, one, "model", "Load OmniVoice") for one in model]
+        loaded = [host.models.loaded(one) for one in model]
         requests = speech.requests_from(inputs)
-        spoken = host.speak(host.only(loaded, "model"), requests)
+        spoken = host.speech.speak(host.values.only(loaded, "model"), requests)
         warnings = [*speech.steps_warnings(inputs, requests), *(w for one in spoken for w in one.warnings)]
-        host.tell(tuple(dict.fromkeys(warnings)), cls.hidden.unique_id)
+        host.progress.tell(tuple(dict.fromkeys(warnings)), cls.hidden.unique_id)
         return io.NodeOutput(
-            [host.audio_from(one.waveform) for one in spoken],
+            [host.values.audio_from(one.waveform) for one in spoken],
             [one.voice for one in spoken],
             [one.seconds for one in spoken],
             [speech.report(request, one) for request, one in zip(requests, spoken)],
@@ -87,16 +87,16 @@ def _widgets() -> list[io.Input]:
             dynamic_prompts=False,
             tooltip="What to say, in any of the languages. [laughter], [sigh] and the other tags are spoken as sounds.",
         ),
-        whole(
+        int_input(
             "seed",
             0,
             "Same seed and settings: same speech. Another seed: another reading.",
             control_after_generate=True,
         ),
-        whole("steps", STEPS, "Decoding steps: 16 is quick, 32 is good. Counts only if preset is custom."),
-        real("guidance", 2.0, 0.1, "How strongly the text and the voice are followed; 0 is quicker and looser."),
-        real("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast."),
-        real("duration", 0.0, 0.1, "Length in seconds; 0 lets the text decide. Overrides speed."),
+        int_input("steps", STEPS, "Decoding steps: 16 is quick, 32 is good. Counts only if preset is custom."),
+        float_input("guidance", 2.0, 0.1, "How strongly the text and the voice are followed; 0 is quicker and looser."),
+        float_input("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast."),
+        float_input("duration", 0.0, 0.1, "Length in seconds; 0 lets the text decide. Overrides speed."),
         io.Combo.Input(
             "language",
             options=[AUTO, *(name for _, name in language_options())],
@@ -121,10 +121,10 @@ def _expert_widgets() -> list[io.Input]:
     return [
         _switch("denoise", True, "Ask for clean speech where the reference is noisy.", True),
         _switch("post_process", True, "Shorten long silences at the ends and inside.", True),
-        real("pad_seconds", 0.1, 0.05, "Silence added at each end.", **more),
-        real("fade_seconds", 0.1, 0.05, "Fade in and out at each end.", **more),
-        real("chunk_seconds", 15.0, 0.5, "Long texts are spoken in pieces of about this length.", **more),
-        real("chunk_threshold_seconds", 30.0, 0.5, "Texts up to this length are spoken in one piece.", **more),
+        float_input("pad_seconds", 0.1, 0.05, "Silence added at each end.", **more),
+        float_input("fade_seconds", 0.1, 0.05, "Fade in and out at each end.", **more),
+        float_input("chunk_seconds", 15.0, 0.5, "Long texts are spoken in pieces of about this length.", **more),
+        float_input("chunk_threshold_seconds", 30.0, 0.5, "Texts up to this length are spoken in one piece.", **more),
         io.Combo.Input(
             "chunking",
             options=[*speech.CHUNKING],
@@ -133,19 +133,21 @@ def _expert_widgets() -> list[io.Input]:
             "package does.",
             **more,
         ),
-        real(
+        float_input(
             "t_shift",
             0.1,
             0.01,
             "Small values decide most of the speech in the last steps; 1: as much in each step.",
             **more,
         ),
-        real("layer_penalty", 5.0, 0.5, "How strongly the coarse part of the sound is decided first.", **more),
-        real(
+        float_input("layer_penalty", 5.0, 0.5, "How strongly the coarse part of the sound is decided first.", **more),
+        float_input(
             "position_temperature", 5.0, 0.5, "Randomness of the order in which the sound is decided; 0: none.", **more
         ),
-        real("class_temperature", 0.0, 0.1, "Randomness of the sound itself; 0: always the likeliest sound.", **more),
-        whole(
+        float_input(
+            "class_temperature", 0.0, 0.1, "Randomness of the sound itself; 0: always the likeliest sound.", **more
+        ),
+        int_input(
             "unconditional_every",
             1,
             "EXPERIMENTAL, changes the speech. Do the second half of the work of guidance only at every Nth step; "
@@ -154,7 +156,7 @@ def _expert_widgets() -> list[io.Input]:
             prefix=EXPERIMENTAL,
             **more,
         ),
-        real(
+        float_input(
             "prefix_refresh",
             0.0,
             0.05,

@@ -8,10 +8,10 @@ from comfy_api.latest import io
 
 from ..omnivoice.train.clips import Dataset
 from ..omnivoice.train.settings import AUDIO_MODULES, DTYPES, PRESETS, SCHEDULES
-from . import host, host_train, training
-from .numbers import real, whole
-from .sockets import CATEGORY, Model, TrainingData
-from .training import CUSTOM, DEFAULTS, KEEP, LORA_DTYPES, OPTIMIZERS, RECIPE, RUN_NAME, SAMPLE_TEXT, STOP
+from . import host
+from .inputs import training
+from .inputs.training import CUSTOM, DEFAULTS, KEEP, LORA_DTYPES, OPTIMIZERS, RECIPE, RUN_NAME, SAMPLE_TEXT, STOP
+from .widgets import CATEGORY, Model, TrainingData, float_input, int_input
 
 
 class TrainLoRA(io.ComfyNode):
@@ -61,15 +61,15 @@ class TrainLoRA(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, run_name: object = None, existing_lora: object = None, **others: object) -> str:
-        return host_train.fingerprint(run_name, existing_lora)
+        return host.training.fingerprint(run_name, existing_lora)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, model: object, dataset: object, **inputs: object) -> io.NodeOutput:
-        loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
-        data = host.checked(Dataset, dataset, "dataset", "OmniVoice Dataset")
-        trained = host_train.train_lora(loaded, data, inputs, cls.hidden.unique_id)
-        host.tell(trained.warnings, cls.hidden.unique_id)
+        loaded = host.models.loaded(model)
+        data = host.values.checked(Dataset, dataset, "dataset", "OmniVoice Dataset")
+        trained = host.training.train_lora(loaded, data, inputs, cls.hidden.unique_id)
+        host.progress.tell(trained.warnings, cls.hidden.unique_id)
         return io.NodeOutput(trained.lora, {"loss": trained.losses}, trained.steps, trained.report)
 
 
@@ -88,7 +88,7 @@ def _widgets() -> list[io.Input]:
             default=RUN_NAME,
             tooltip="Folder for progress and results, in output/omnivoice_training. Empty: nothing is written.",
         ),
-        whole(
+        int_input(
             "seed",
             0,
             "Same seed, data and settings: same training. Another seed is another run.",
@@ -140,8 +140,8 @@ def _later_widgets() -> list[io.Input]:
         ),
         _menu(
             "existing_lora",
-            host_train.lora_names(),
-            host_train.NO_LORA,
+            host.training.lora_names(),
+            host.training.NO_LORA,
             "A LoRA of models/loras to begin with, of the same rank. Press R after adding one.",
         ),
         _always("validation", "Share of the clips set aside, to see whether more was learnt than those clips.", 0.01),
@@ -174,9 +174,9 @@ def _number(name: str, setting: str, tooltip: str, step: float, limits: str, *, 
     more = {"advanced": True, "optional": True} if advanced else {}
     value = getattr(DEFAULTS, setting)
     return (
-        real(name, value, step, tooltip, limits=limits, **more)
+        float_input(name, value, step, tooltip, limits=limits, **more)
         if step
-        else whole(name, value, tooltip, limits=limits, **more)
+        else int_input(name, value, tooltip, limits=limits, **more)
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from . import host, host_transcribe
-from .sockets import CATEGORY
+from . import host
+from .widgets import CATEGORY
 
 
 class Transcribe(io.ComfyNode):
@@ -24,14 +24,14 @@ class Transcribe(io.ComfyNode):
                 io.Audio.Input("audio", tooltip="Speech of any length, rate and channel count; a batch gives a list."),
                 io.Combo.Input(
                     "model_name",
-                    options=host_transcribe.model_names(),
+                    options=host.transcribe.model_names(),
                     tooltip="A Whisper folder in models/whisper (config.json, preprocessor_config.json, "
                     "tokenizer.json, model.safetensors). Press R after adding one.",
                 ),
                 io.Combo.Input(
                     "language",
-                    options=[host_transcribe.AUTO, *host_transcribe.languages()],
-                    default=host_transcribe.AUTO,
+                    options=[host.transcribe.AUTO, *host.transcribe.languages()],
+                    default=host.transcribe.AUTO,
                     tooltip="The language that is spoken; auto: Whisper decides.",
                 ),
             ],
@@ -43,6 +43,6 @@ class Transcribe(io.ComfyNode):
         )
 
     @classmethod
-    @host.guarded
-    def execute(cls, audio: object, model_name: object, language: object = host_transcribe.AUTO) -> io.NodeOutput:
-        return io.NodeOutput(host_transcribe.transcribe(audio, model_name, language))
+    @host.values.guarded
+    def execute(cls, audio: object, model_name: object, language: object = host.transcribe.AUTO) -> io.NodeOutput:
+        return io.NodeOutput(host.transcribe.transcribe(audio, model_name, language))

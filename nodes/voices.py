@@ -6,8 +6,8 @@ from comfy_api.latest import io
 
 from ..omnivoice.text.languages import language_options
 from ..omnivoice.types import VoicePrompt
-from . import host, host_voices
-from .sockets import CATEGORY, Model, Voice
+from . import host
+from .widgets import CATEGORY, Model, Voice
 
 
 class SaveVoice(io.ComfyNode):
@@ -31,8 +31,8 @@ class SaveVoice(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "language",
-                    options=[host_voices.AUTO, *(name for _, name in language_options())],
-                    default=host_voices.AUTO,
+                    options=[host.voices.AUTO, *(name for _, name in language_options())],
+                    default=host.voices.AUTO,
                     tooltip="The language of the recording, as a label. auto: as the voice has it, or none.",
                 ),
                 io.String.Input(
@@ -55,20 +55,20 @@ class SaveVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, name: str | None = None) -> bool | str:
-        return host_voices.refusal(host_voices.check_voice_name, name)
+        return host.voices.refusal(host.voices.check_voice_name, name)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(
         cls,
         voice: object,
         name: object,
-        language: object = host_voices.AUTO,
+        language: object = host.voices.AUTO,
         consent: object = "",
         overwrite: object = False,
     ) -> io.NodeOutput:
-        given = host.checked(VoicePrompt, voice, "voice", "Reference Audio")
-        return io.NodeOutput(given, host_voices.save_voice(given, name, language, consent, overwrite))
+        given = host.values.checked(VoicePrompt, voice, "voice", "Reference Audio")
+        return io.NodeOutput(given, host.voices.save_voice(given, name, language, consent, overwrite))
 
 
 class LoadVoice(io.ComfyNode):
@@ -86,7 +86,7 @@ class LoadVoice(io.ComfyNode):
             inputs=[
                 io.Combo.Input(
                     "voice_name",
-                    options=host_voices.voice_names(),
+                    options=host.voices.voice_names(),
                     tooltip="A voice in models/omnivoice_voices. Press R after adding or saving one.",
                 ),
                 Model.Input(
@@ -110,16 +110,16 @@ class LoadVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, voice_name: str | None = None) -> bool | str:
-        return host_voices.refusal(host_voices.voice_file, voice_name)
+        return host.voices.refusal(host.voices.voice_file, voice_name)
 
     @classmethod
     def fingerprint_inputs(cls, voice_name: str | None = None, model: object = None) -> str:
-        return host_voices.voice_fingerprint(voice_name)
+        return host.voices.voice_fingerprint(voice_name)
 
     @classmethod
-    @host.guarded
+    @host.values.guarded
     def execute(cls, voice_name: object, model: object = None) -> io.NodeOutput:
-        voice, info = host_voices.load_voice(voice_name)
-        host.tell(voice.warnings, cls.hidden.unique_id)
-        language = voice.language or host_voices.AUTO
-        return io.NodeOutput(voice, voice.text, language, info, host_voices.listen(model, voice))
+        voice, info = host.voices.load_voice(voice_name)
+        host.progress.tell(voice.warnings, cls.hidden.unique_id)
+        language = voice.language or host.voices.AUTO
+        return io.NodeOutput(voice, voice.text, language, info, host.voices.listen(model, voice))

@@ -33,13 +33,7 @@ def load_pack():
     spec.loader.exec_module(package)
     return {
         name.rpartition(".")[2]: importlib.import_module(f"pack-dev.{name}")
-        for name in (
-            "nodes.host",
-            "nodes.host_lora",
-            "omnivoice.types",
-            "omnivoice.weights.lora",
-            "omnivoice.weights.lora_write",
-        )
+        for name in ("nodes.host", "omnivoice.types", "omnivoice.weights.lora", "omnivoice.weights.lora_write")
     }
 
 
@@ -56,13 +50,13 @@ def same_bits(module, before):
 def one_adapter(p, base, name, before, recorded):
     """Applied, removed, and applied while weights stay where they are (low VRAM)."""
     found = {}
-    host, lora = p["host"], p["host_lora"]
+    host, lora = p["host"], p["host"].lora
     model = lora.apply_lora(base, name, None, 1.0).model
     tokens = recorded[f"{name}/tokens"].long()
-    found["tokens"] = torch.equal(host.speak(model, [request(p["types"])])[0].codes[0], tokens)
+    found["tokens"] = torch.equal(host.speech.speak(model, [request(p["types"])])[0].codes[0], tokens)
     found["patched"] = not same_bits(base.engine.lm, before)
     found["base_after"] = torch.equal(
-        host.speak(base, [request(p["types"])])[0].codes[0], recorded["base/tokens"].long()
+        host.speech.speak(base, [request(p["types"])])[0].codes[0], recorded["base/tokens"].long()
     ) and same_bits(base.engine.lm, before)
     patcher = model.lm
     patcher.unpatch_model(patcher.offload_device)
@@ -77,10 +71,10 @@ def one_adapter(p, base, name, before, recorded):
 
 def stacked(p, base, weights):
     """Two adapters in a row against the formula, in the model's dtype."""
-    lora, ours = p["host_lora"], p["lora"]
+    lora, ours = p["host"].lora, p["lora"]
     first = lora.apply_lora(base, "plain", None, 0.5).model
     both = lora.apply_lora(first, "saved", None, -1.5)
-    p["host"].speak(both.model, [request(p["types"])])
+    p["host"].speech.speak(both.model, [request(p["types"])])
     dtype = base.engine.lm.get_dtype()
     expected = {key: tensor.to(dtype).float() for key, tensor in weights.items()}
     changes = [(lora.read_lora(LORAS / n, base.engine.lm.config), s) for n, s in (("plain", 0.5), ("saved", -1.5))]
@@ -111,11 +105,11 @@ class Said(logging.Handler):
 def core_reads(p, config, name, weights):
     """What core makes of the file that our writer's tensors become in SaveLoRA: what it left over, and the largest
     distance of the weights that it makes of them from our merging."""
-    lora = p["host_lora"].read_lora(LORAS / name, config)
+    lora = p["host"].lora.read_lora(LORAS / name, config)
     with tempfile.TemporaryDirectory() as folder:
         save_file(p["lora_write"].lora_tensors(lora), Path(folder) / "a.safetensors")
         tensors = load_file(Path(folder) / "a.safetensors") | {"stray.diff": torch.ones(1)}
-        again = p["host_lora"].read_lora(Path(folder) / "a.safetensors", config)
+        again = p["host"].lora.read_lora(Path(folder) / "a.safetensors", config)
     said = Said()
     logging.getLogger().addHandler(said)
     patches = comfy.lora.load_lora(tensors, {module: f"{module}.weight" for module in p["lora"].lora_targets(config)})
@@ -133,23 +127,25 @@ def core_reads(p, config, name, weights):
 def main():
     torch.set_num_threads(1)
     p = load_pack()
-    host, lora = p["host"], p["host_lora"]
-    host.model_folder = lambda name: MODEL
+    host, lora = p["host"], p["host"].lora
+    host.models.model_folder = lambda name: MODEL
     lora.lora_paths = lambda: {path.name: path for path in LORAS.iterdir()}
     recorded = load_file(LORAS / "recorded.safetensors")
     found = {}
     with torch.inference_mode():  # as ComfyUI runs nodes
-        base = host.load_model("model", "fp32", "auto")
+        base = host.models.load_model("model", "fp32", "auto")
         before = {key: weight.clone() for key, weight in base.engine.lm.state_dict().items()}
         for name in ("plain", "saved", "patterns", "llm_only"):
             found[name] = one_adapter(p, base, name, before, recorded)
         weights = load_file(MODEL / "model.safetensors")
         found["core"] = [core_reads(p, base.engine.lm.config, name, weights) for name in ("plain", "saved", "patterns")]
         zero = lora.apply_lora(base, "saved", None, 0.0).model
-        spoken = host.speak(zero, [request(p["types"])])[0]
+        spoken = host.speech.speak(zero, [request(p["types"])])[0]
         found["zero"] = torch.equal(spoken.codes[0], recorded["base/tokens"].long())
         for dtype in ("fp32", "bf16", "fp16"):
-            found[dtype] = stacked(p, host.load_model("model", dtype, "auto"), load_file(MODEL / "model.safetensors"))
+            found[dtype] = stacked(
+                p, host.models.load_model("model", dtype, "auto"), load_file(MODEL / "model.safetensors")
+            )
     print(json.dumps(found))
 
 

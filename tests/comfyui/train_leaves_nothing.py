@@ -25,10 +25,6 @@ import torch  # noqa: E402
 SHORT = {"preset": "custom", "run_name": "a", "steps": 3, "learning_rate": 0.01, "rank": 2, "batch_size": 4}
 PARTS = (
     "nodes.host",
-    "nodes.host_lora",
-    "nodes.host_train",
-    "nodes.host_train_model",
-    "nodes.host_train_run",
     "omnivoice.types",
     "omnivoice.errors",
     "omnivoice.train.clips",
@@ -83,7 +79,7 @@ def clips(p, engine):
 def outcome(p, model, data, **values):
     """How it ended: finished, or the name of what was raised."""
     try:
-        p["host_train"].train_lora(model, data, {**SHORT, **values}, "1")
+        p["host"].training.train_lora(model, data, {**SHORT, **values}, "1")
     except (p["errors"].OmniVoiceError, ZeroDivisionError, mm.InterruptProcessingException) as error:
         return type(error).__name__
     return "finished"
@@ -91,13 +87,15 @@ def outcome(p, model, data, **values):
 
 def speech(p, model):
     sampling = p["types"].Sampling(steps=4)
-    (one,) = p["host"].speak(model, [p["types"].GenerationRequest("Hello.", seed=1, duration=1.0, sampling=sampling)])
+    (one,) = p["host"].speech.speak(
+        model, [p["types"].GenerationRequest("Hello.", seed=1, duration=1.0, sampling=sampling)]
+    )
     return torch.cat(one.codes, dim=1)
 
 
 def interrupted_at(p, count):
     """A step that counts, and presses Cancel in one of them."""
-    step = p["host_train_run"].TrainingRun._step
+    step = p["host"].training_run.TrainingRun._step
 
     def press(run, report):
         if report.step == count:
@@ -115,7 +113,7 @@ def check_copy(p, patched):
     found = []
     for _ in range(2):
         with torch.inference_mode(False):
-            copy = p["host_train_model"].private_copy(patched, torch.float32, torch.device("cpu")).state_dict()
+            copy = p["host"].training_model.private_copy(patched, torch.float32, torch.device("cpu")).state_dict()
         layer = "llm.layers.0.self_attn"
         stacked = torch.cat([copy[f"{layer}.{part}_proj.weight"] for part in "qkv"])
         found += [torch.equal(stacked, applied[f"{layer}.qkv_proj.weight"]) if fused else True]
@@ -132,26 +130,26 @@ def main():
     folder = Path(folder_paths.models_dir) / "omnivoice"
     folder.mkdir()
     (folder / "M").symlink_to(MODEL)
-    p["host"].register_model_folder()
+    p["host"].models.register_model_folder()
     with torch.inference_mode():
-        base = p["host"].load_model("M", "fp32", "off")
+        base = p["host"].models.load_model("M", "fp32", "off")
         data = clips(p, base.engine)
         said = speech(p, base)
         before = state(base)
         found["inference_weights"] = base.engine.lm.state_dict()["audio_heads.weight"].is_inference()
         found["finished"] = outcome(p, base, data) == "finished" and same(state(base), before)
-        trained = p["host_train"].train_lora(base, data, {**SHORT, "run_name": ""}, "1")
+        trained = p["host"].training.train_lora(base, data, {**SHORT, "run_name": ""}, "1")
         found["result"] = not any(t.requires_grad or t.is_inference() for t in trained.lora.values())
-        patched = p["host_lora"].apply_lora(base, "none (use the lora input)", trained.lora, 1.0).model
+        patched = p["host"].lora.apply_lora(base, "none (use the lora input)", trained.lora, 1.0).model
         found["copy"] = check_copy(p, patched)
         found["on_top"] = outcome(p, patched, data, run_name="b") == "finished" and same(state(base), before)
         step, press = interrupted_at(p, 2)
-        p["host_train_run"].TrainingRun._step = press
+        p["host"].training_run.TrainingRun._step = press
         found["cancelled"] = outcome(p, base, data, run_name="c") == "InterruptProcessingException"
         found["cancelled_state"] = same(state(base), before)
         kept = outcome(p, base, data, run_name="d", on_cancel="keep what was trained")
         found["kept"] = kept == "finished" and same(state(base), before)
-        p["host_train_run"].TrainingRun._step = step
+        p["host"].training_run.TrainingRun._step = step
         learn, p["trainer"].Trainer.learn = p["trainer"].Trainer.learn, lambda trainer, examples: (float("nan"), 1.0)
         found["failed"] = outcome(p, base, data, run_name="e", steps=9) == "NumericError"
         p["trainer"].Trainer.learn = lambda trainer, examples: 1 / 0

@@ -272,25 +272,9 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         package = importlib.util.module_from_spec(spec)
         patch.setitem(sys.modules, name, package)
         spec.loader.exec_module(package)
-        parts = (
-            "host",
-            "extension",
-            "load",
-            "reference",
-            "design",
-            "synthesize",
-            "host_voices",
-            "host_download",
-            "host_transcribe",
-            "host_lora",
-            "speech",
-            "host_dataset",
-            "host_train",
-            "host_train_model",
-            "host_train_run",
-            "training",
-        )
-        nodes = {part: importlib.import_module(f"{name}.nodes.{part}") for part in parts}
+        parts = {part: part for part in ("host", "extension", "load", "reference", "design", "synthesize")}
+        parts |= {"speech": "inputs.synthesize", "training": "inputs.training"}
+        nodes = {key: importlib.import_module(f"{name}.nodes.{part}") for key, part in parts.items()}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
     for key in [k for k in sys.modules if k.startswith(name)]:
         del sys.modules[key]
@@ -302,9 +286,9 @@ def loaded(
 ) -> object:
     """The tiny model, loaded once for the tests of a file."""
     stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
+    loaded_pack.host.models.register_model_folder()
     shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
+    return loaded_pack.host.models.load_model("OmniVoice", "fp32", "off")
 
 
 @pytest.fixture
@@ -316,8 +300,8 @@ def host(stand_in: Host, tmp_path: Path) -> Host:
 @pytest.fixture
 def pack(loaded_pack: SimpleNamespace, host: Host, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The pack with models/omnivoice registered, and empty, and without the demo voice."""
-    monkeypatch.setattr(loaded_pack.host.demo, "demo_model", lambda: None)
-    loaded_pack.host.register_model_folder()
+    monkeypatch.setattr(loaded_pack.host.models.demo, "demo_model", lambda: None)
+    loaded_pack.host.models.register_model_folder()
     return loaded_pack
 
 
@@ -335,5 +319,5 @@ def interrupt(
 ) -> type[BaseException]:
     """ComfyUI's interrupt, which became a BaseException in 0.20."""
     interrupt = type("InterruptProcessingException", (request.param,), {})
-    monkeypatch.setattr(pack.host.mm, "InterruptProcessingException", interrupt)
+    monkeypatch.setattr(pack.host.models.mm, "InterruptProcessingException", interrupt)
     return interrupt

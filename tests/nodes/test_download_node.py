@@ -26,7 +26,7 @@ def node(pack: SimpleNamespace, nodes, hub, published: dict, checkpoint: Path, m
         {"path": path, "size": len(hub.files[path]), "sha256": hashlib.sha256(hub.files[path]).hexdigest()}
         for path in FILES
     ]
-    engine = pack.host_download.download_model.__globals__
+    engine = pack.host.download.download_model.__globals__
     monkeypatch.setitem(engine, "load_table", lambda path: published)
     return nodes["OmniVoiceDownload"]
 
@@ -110,7 +110,7 @@ def test_cancel_and_resume(node, hub, host, interrupt: type[BaseException]) -> N
 
 def test_offline(node, pack, hub, host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    fetch = pack.host_download.download_model.__globals__["fetch_file"].__globals__
+    fetch = pack.host.download.download_model.__globals__["fetch_file"].__globals__
     monkeypatch.setitem(fetch, "WAIT_SECONDS", 0.0)
     with pytest.raises(pack.engine.FileError) as caught:
         run(node)

@@ -322,7 +322,7 @@ def test_numbers_in_the_pages_are_the_programs(
     assert f"at most {limits.MAX_VOICE_TEXT_CHARS} characters" in page("OmniVoiceReferenceAudio")
     assert f"at most {engine('text.design').MAX_CHARS} characters" in page("OmniVoiceVoiceDesignAttributes")
     assert f"At most {limits.MAX_CONSENT_CHARS} characters" in page("OmniVoiceSaveVoice")
-    assert f"up to {pack.host_transcribe.MAX_SECONDS // 3600} hours" in page("OmniVoiceTranscribe")
+    assert f"up to {pack.host.transcribe.MAX_SECONDS // 3600} hours" in page("OmniVoiceTranscribe")
     steps = "`quality` is {quality} steps, `balanced` {balanced}, `draft` {draft}."
     assert steps.format(**{k: p.steps for k, p in presets.items()}) in page("OmniVoiceSynthesize")
     train = engine("train.settings")
@@ -334,5 +334,5 @@ def test_numbers_in_the_pages_are_the_programs(
     assert f"The download is {size / 1e9:.1f} GB" in page("OmniVoiceDownload")
     assert "at most 108 English letters or 36 Chinese characters" in page("OmniVoiceSaveVoice")
     for letter, count in (("a", 108), ("\u4e2d", 36)):
-        assert pack.host_voices.check_voice_name(letter * count) == letter * count
-        assert isinstance(pack.host_voices.refusal(pack.host_voices.check_voice_name, letter * (count + 1)), str)
+        assert pack.host.voices.check_voice_name(letter * count) == letter * count
+        assert isinstance(pack.host.voices.refusal(pack.host.voices.check_voice_name, letter * (count + 1)), str)

@@ -31,17 +31,17 @@ def model(host, checkpoint: Path) -> Path:
 
 
 def test_registering_keeps_what_extra_model_paths_gave(pack: SimpleNamespace, host, tmp_path: Path) -> None:
-    table = pack.host.folder_paths.folder_names_and_paths
+    table = pack.host.models.folder_paths.folder_names_and_paths
     table["omnivoice"] = ([str(tmp_path / "extra")], set())
-    pack.host.register_model_folder()
-    pack.host.register_model_folder()
+    pack.host.models.register_model_folder()
+    pack.host.models.register_model_folder()
     assert table["omnivoice"] == ([str(tmp_path / "extra"), str(host.folder)], {".safetensors"})
 
 
 def test_menu_says_when_there_is_no_model(pack: SimpleNamespace) -> None:
-    assert pack.host.model_names() == ["no model found in models/omnivoice"]
+    assert pack.host.models.model_names() == ["no model found in models/omnivoice"]
     with pytest.raises(ValueError, match=r"no model found in models/omnivoice: put an OmniVoice snapshot folder"):
-        pack.host.model_folder("no model found in models/omnivoice")
+        pack.host.models.model_folder("no model found in models/omnivoice")
 
 
 def test_the_demo_voice_is_last_in_the_menu(
@@ -51,25 +51,25 @@ def test_the_demo_voice_is_last_in_the_menu(
     from omnivoice.weights.export import export_checkpoint
 
     file = export_checkpoint(locate_checkpoint(model), tmp_path / "demo.safetensors", words=["hello"])
-    monkeypatch.setattr(pack.host.demo, "demo_model", lambda: file)
+    monkeypatch.setattr(pack.host.models.demo, "demo_model", lambda: file)
     name = "demo voice (speaks a small vocabulary)"
-    assert pack.host.model_names() == ["OmniVoice", name]
-    assert pack.host.model_folder(name) == file and pack.host.model_fingerprint(name)
-    assert pack.host.load_model(name, "auto", "off").engine.words == {"hello"}
+    assert pack.host.models.model_names() == ["OmniVoice", name]
+    assert pack.host.models.model_folder(name) == file and pack.host.models.model_fingerprint(name)
+    assert pack.host.models.load_model(name, "auto", "off").engine.words == {"hello"}
     shutil.rmtree(model)
-    assert pack.host.model_names() == [name]
+    assert pack.host.models.model_names() == [name]
     with pytest.raises(ValueError, match=r"no model found in models/omnivoice but the demo voice: put .* download"):
-        pack.host.model_folder("OmniVoice")
+        pack.host.models.model_folder("OmniVoice")
 
 
 def test_menu_lists_models_and_nothing_else(pack: SimpleNamespace, host, model: Path, checkpoint: Path) -> None:
     (host.folder / "notes").mkdir()
     (host.folder / "notes" / "config.json").write_text("{}")
     (host.folder / "a_file.safetensors").write_bytes(b"x")
-    assert pack.host.model_names() == ["OmniVoice"]
+    assert pack.host.models.model_names() == ["OmniVoice"]
     shutil.copytree(model, host.folder / "my fine-tune")  # without a restart
-    assert pack.host.model_names() == ["OmniVoice", "my fine-tune"]
-    assert pack.host.model_folder("my fine-tune") == host.folder / "my fine-tune"
+    assert pack.host.models.model_names() == ["OmniVoice", "my fine-tune"]
+    assert pack.host.models.model_folder("my fine-tune") == host.folder / "my fine-tune"
 
 
 def test_first_folder_of_a_name_wins_and_a_root_may_be_a_model(
@@ -78,35 +78,35 @@ def test_first_folder_of_a_name_wins_and_a_root_may_be_a_model(
     extra = tmp_path / "extra"
     shutil.copytree(checkpoint, extra / "OmniVoice")
     shutil.copytree(checkpoint, extra, dirs_exist_ok=True)
-    pack.host.folder_paths.folder_names_and_paths["omnivoice"][0].insert(0, str(extra))
-    assert pack.host.model_folders() == {"extra": extra, "OmniVoice": extra / "OmniVoice"}
+    pack.host.models.folder_paths.folder_names_and_paths["omnivoice"][0].insert(0, str(extra))
+    assert pack.host.models.model_folders() == {"extra": extra, "OmniVoice": extra / "OmniVoice"}
 
 
 def test_menu_survives_places_that_are_no_folders(pack: SimpleNamespace, host, model: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    places = pack.host.folder_paths.folder_names_and_paths["omnivoice"][0]
+    places = pack.host.models.folder_paths.folder_names_and_paths["omnivoice"][0]
     places[:0] = [str(tmp_path / "absent"), str(tmp_path / "file")]
     (host.folder / "dangling").symlink_to(tmp_path / "absent")
-    assert pack.host.model_names() == ["OmniVoice"]
+    assert pack.host.models.model_names() == ["OmniVoice"]
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=repr)
 def test_only_a_listed_name_is_resolved(pack: SimpleNamespace, model: Path, name: object) -> None:
     with pytest.raises(ValueError, match="model_name must be one of OmniVoice, got"):
-        pack.host.model_folder(name)
-    assert pack.host.model_fingerprint(name) == ""
+        pack.host.models.model_folder(name)
+    assert pack.host.models.model_fingerprint(name) == ""
 
 
 def test_fingerprint_follows_the_files(pack: SimpleNamespace, model: Path) -> None:
-    before = pack.host.model_fingerprint("OmniVoice")
-    assert before == pack.host.model_fingerprint("OmniVoice") != ""
+    before = pack.host.models.model_fingerprint("OmniVoice")
+    assert before == pack.host.models.model_fingerprint("OmniVoice") != ""
     with (model / "config.json").open("a") as file:
         file.write("\n")
-    assert pack.host.model_fingerprint("OmniVoice") != before
+    assert pack.host.models.model_fingerprint("OmniVoice") != before
 
 
 def test_dtype_auto(pack: SimpleNamespace) -> None:
-    pick = pack.host.pick_dtype
+    pick = pack.host.models.pick_dtype
     assert pick("auto", torch.device("cpu")) is torch.float32
     assert pick("auto", torch.device("mps")) is torch.float32
     assert pick("auto", torch.device("cuda")) is torch.bfloat16
@@ -124,7 +124,7 @@ def test_guard_turns_worker_killers_into_errors(pack: SimpleNamespace, fault: Ba
         raise fault
 
     with pytest.raises(RuntimeError, match=f"OmniVoice stopped on an internal fault: {type(fault).__name__}"):
-        pack.host.guarded(execute)()
+        pack.host.values.guarded(execute)()
 
 
 def test_guard_lets_errors_and_interrupts_pass(pack: SimpleNamespace, interrupt: type[BaseException]) -> None:
@@ -134,7 +134,7 @@ def test_guard_lets_errors_and_interrupts_pass(pack: SimpleNamespace, interrupt:
             raise fault
 
         with pytest.raises(type(passed)):
-            pack.host.guarded(execute)()
+            pack.host.values.guarded(execute)()
 
 
 NOISE = torch.randn(1, 2, 48_000)
@@ -164,21 +164,21 @@ BAD_AUDIO = [
 @pytest.mark.parametrize("audio, message", BAD_AUDIO)
 def test_forged_audio_is_refused(pack: SimpleNamespace, audio: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        pack.host.waveforms_from(audio)
+        pack.host.values.waveforms_from(audio)
 
 
 def test_audio_comes_in_and_goes_out(pack: SimpleNamespace) -> None:
     given = NOISE.clone()
     for audio in ({"waveform": given, "sample_rate": 48_000}, UserDict(waveform=given, sample_rate=48_000)):
-        (waveform,) = pack.host.waveforms_from(audio)
+        (waveform,) = pack.host.values.waveforms_from(audio)
         assert (waveform.samples.shape, waveform.sample_rate) == ((2, 48_000), 48_000)
         assert torch.equal(given, NOISE)
-    out = pack.host.audio_from(pack.engine.Waveform(torch.randn(2, 10)[:, ::2], 24_000))
+    out = pack.host.values.audio_from(pack.engine.Waveform(torch.randn(2, 10)[:, ::2], 24_000))
     assert out["waveform"].shape == (1, 2, 5) and out["waveform"].is_contiguous() and out["sample_rate"] == 24_000
 
 
 def test_warnings_reach_log_and_node(pack: SimpleNamespace, host, caplog: pytest.LogCaptureFixture) -> None:
-    pack.host.tell((), "7")
-    pack.host.tell(("first", "second"), "7")
+    pack.host.progress.tell((), "7")
+    pack.host.progress.tell(("first", "second"), "7")
     assert host.texts == [("first\nsecond", "7")]
     assert caplog.messages == ["first", "second"]

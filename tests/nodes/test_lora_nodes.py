@@ -138,7 +138,7 @@ BAD = [
 
 @pytest.mark.parametrize(("inputs", "message"), BAD, ids=[str(case[0])[:40] for case in BAD])
 def test_refusals(apply, pack: SimpleNamespace, inputs: dict[str, object], message: str) -> None:
-    with pytest.raises((ValueError, pack.host_lora.LoraError), match=message):
+    with pytest.raises((ValueError, pack.host.lora.LoraError), match=message):
         apply(**inputs)
 
 
@@ -160,10 +160,10 @@ def test_a_single_file_model_is_in_the_menu(pack: SimpleNamespace, host, checkpo
     host.folder.mkdir(parents=True)
     path = export_checkpoint(locate_checkpoint(checkpoint), host.folder / "Small.safetensors")
     save_file(pair(), host.folder / "foreign.safetensors")
-    assert pack.host.model_names() == ["Small.safetensors"]
-    assert pack.host.model_folder("Small.safetensors") == path
-    before = pack.host.model_fingerprint("Small.safetensors")
+    assert pack.host.models.model_names() == ["Small.safetensors"]
+    assert pack.host.models.model_folder("Small.safetensors") == path
+    before = pack.host.models.model_fingerprint("Small.safetensors")
     assert before
-    assert pack.host.load_model("Small.safetensors", "auto", "off").engine.lm.config.layers == 3
+    assert pack.host.models.load_model("Small.safetensors", "auto", "off").engine.lm.config.layers == 3
     path.touch()
-    assert pack.host.model_fingerprint("Small.safetensors") != before
+    assert pack.host.models.model_fingerprint("Small.safetensors") != before

@@ -48,7 +48,7 @@ def loaded(
 ) -> object:
     """The tiny model, loaded once for all tests by the node."""
     stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
+    loaded_pack.host.models.register_model_folder()
     shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
     return run(loaded_pack.load.LoadOmniVoice, model_name="OmniVoice", dtype="auto")
 
@@ -99,7 +99,7 @@ EXPERT = [
 def test_ranges_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
     numbers = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in ("INT", "FLOAT")]
     names = [i.id.removeprefix("experimental_") for i in numbers]
-    limits = pack.synthesize.real.__globals__["LIMITS"]
+    limits = pack.synthesize.float_input.__globals__["LIMITS"]
     assert [(i.min, i.max) for i in numbers] == [(limits[name].low, limits[name].high) for name in names]
     assert all(i.min <= i.default <= i.max for i in numbers)
 
@@ -205,7 +205,7 @@ def test_every_dtype_of_the_menu(nodes, pack: SimpleNamespace, host, checkpoint:
     options = next(i for i in nodes["LoadOmniVoice"].define_schema().inputs if i.id == "dtype").options
     assert options == ["auto", "bf16", "fp16", "fp32", "fastest"]
     loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype=dtype)
-    quick = pack.host.fastest_dtype(torch.device("cpu"))  # what this machine's probe has found
+    quick = pack.host.models.fastest_dtype(torch.device("cpu"))  # what this machine's probe has found
     wanted = {"bf16": torch.bfloat16, "fp16": torch.float16, "fastest": quick}.get(dtype, torch.float32)
     assert {p.dtype for p in loaded.lm.model.parameters()} == {wanted}
     for half in (loaded.decoder, loaded.encoder):
@@ -221,7 +221,7 @@ def test_graphs_follow_the_menu_and_comfyuis_flag(
     shutil.copytree(checkpoint, host.folder / "OmniVoice")
     monkeypatch.setattr(host.args, "disable_cuda_graphs", flag, raising=False)
     loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", graphs=choice)
-    assert loaded.engine.sampler.speedups == replace(pack.host.ALL_SPEEDUPS, graphs=on)
+    assert loaded.engine.sampler.speedups == replace(pack.host.models.ALL_SPEEDUPS, graphs=on)
 
 
 def test_graphs_go_when_comfyui_unloads_the_model(model, monkeypatch) -> None:

@@ -21,7 +21,7 @@ def test_what_is_free_without_displacing_anything(pack: SimpleNamespace, host, m
     """Two models of 1000 bytes, 300 of each already there; ComfyUI clears 500 - 100 for any run."""
     for free, expected in ((10_000, 8_600), (1_500, 400), (0, 400)):
         host.free_memory = free
-        assert pack.host.working_memory(model) == expected
+        assert pack.host.speech.working_memory(model) == expected
 
 
 @pytest.mark.parametrize("free", [0, 10**12])
@@ -43,7 +43,7 @@ def test_the_run_gets_the_budget_that_was_estimated(
         monkeypatch.setattr(model.engine, name, spied(name))
     host.free_memory = free
     request = pack.engine.GenerationRequest("Hello.", duration=0.5, sampling=pack.engine.Sampling(steps=1), seed=1)
-    pack.host.speak(model, [request])
-    budget = pack.host.working_memory(model)
+    pack.host.speech.speak(model, [request])
+    budget = pack.host.speech.working_memory(model)
     assert calls == [("estimate_bytes", budget, 0), ("generate_plans", budget, 1)]
     assert host.loads[0][1] == model.engine.estimate_bytes(model.engine.plan([request]), free_bytes=budget)

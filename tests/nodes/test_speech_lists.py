@@ -13,9 +13,9 @@ import torch
 @pytest.fixture(scope="module")
 def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
     stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
+    loaded_pack.host.models.register_model_folder()
     shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.load_model("OmniVoice", "auto", "auto")
+    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_batch_of_recordings(nodes, model) -> None:
 def test_lists_that_cannot_be(nodes, model, loaded_pack) -> None:
     with pytest.raises(ValueError, match="text is an empty list"):
         speak(nodes, model, text=[])
-    other = loaded_pack.host.LoadedModel(model.engine, model.lm, model.decoder)
+    other = loaded_pack.host.models.LoadedModel(model.engine, model.lm, model.decoder)
     with pytest.raises(ValueError, match="model must be the same for every item, got a list of 2 different ones"):
         nodes["OmniVoiceSynthesize"].execute(model=[model, other], text=["Hello."])
     with pytest.raises(ValueError, match="at most 10000 texts can be spoken at once, got 10001"):

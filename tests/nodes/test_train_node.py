@@ -82,10 +82,10 @@ CORE = {
 @pytest.fixture(scope="module")
 def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory) -> object:
     stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
+    loaded_pack.host.models.register_model_folder()
     shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
     with torch.inference_mode():  # as ComfyUI runs nodes
-        return loaded_pack.host.load_model("OmniVoice", "fp32", "off")
+        return loaded_pack.host.models.load_model("OmniVoice", "fp32", "off")
 
 
 @pytest.fixture(scope="module")
@@ -189,10 +189,10 @@ def test_copy_is_split_patched_and_rounded_once(pack: SimpleNamespace, loaded: o
     down, up = torch.randn(2, 40, generator=generator), torch.randn(48, 2, generator=generator)
     name = "llm.layers.1.self_attn.k_proj"
     tensors = {f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up, f"{name}.alpha": torch.tensor(4.0)}
-    patched = pack.host_lora.apply_lora(loaded, "none (use the lora input)", tensors, 0.5).model
+    patched = pack.host.lora.apply_lora(loaded, "none (use the lora input)", tensors, 0.5).model
     base = loaded.engine.lm.state_dict()["llm.layers.1.self_attn.qkv_proj.weight"]
     with torch.inference_mode(False):
-        copy = pack.host_train_model.private_copy(patched, torch.bfloat16, torch.device("cpu"))
+        copy = pack.host.training_model.private_copy(patched, torch.bfloat16, torch.device("cpu"))
     queries, keys, values = base[:96], base[96:144] + 0.5 * 4 / 2 * up @ down, base[144:]
     for kind, wanted in (("q", queries), ("k", keys), ("v", values)):
         found = copy.state_dict()[f"llm.layers.1.self_attn.{kind}_proj.weight"]
@@ -214,8 +214,8 @@ def test_copy_is_split_patched_and_rounded_once(pack: SimpleNamespace, loaded: o
 def test_training_dtype(
     pack: SimpleNamespace, monkeypatch, choice: str, device: str, good: bool, wanted: torch.dtype
 ) -> None:
-    monkeypatch.setattr(pack.host_train_model.mm, "should_use_bf16", lambda device: good)
-    assert pack.host_train_model.training_dtype(choice, torch.device(device)) == wanted
+    monkeypatch.setattr(pack.host.training_model.mm, "should_use_bf16", lambda device: good)
+    assert pack.host.training_model.training_dtype(choice, torch.device(device)) == wanted
 
 
 # Presets.
@@ -273,7 +273,7 @@ def test_cancel_goes_on_to_comfyui_once_the_state_is_saved(
     with pytest.raises(interrupt):
         train(steps=9)
     assert [path.name for path in (output / "run").glob("checkpoint-*")] == ["checkpoint-00000003.safetensors"]
-    assert pack.host.mm.in_training is False and torch.is_grad_enabled()
+    assert pack.host.models.mm.in_training is False and torch.is_grad_enabled()
     host.interrupt_after, host.progress = None, []
     lora, losses, steps, report = train(steps=9)
     assert host.progress[0] == (4, 9) and steps == 9 and len(losses["loss"]) == 9
@@ -320,7 +320,7 @@ def test_a_bar_that_raises_leaves_a_state_too(
             if value == 2:
                 raise interrupt
 
-    monkeypatch.setattr(pack.host_train_run.comfy.utils, "ProgressBar", Bar)
+    monkeypatch.setattr(pack.host.training_run.comfy.utils, "ProgressBar", Bar)
     with pytest.raises(interrupt):
         train(steps=9)
     assert (output / "run" / "checkpoint-00000002.safetensors").is_file()
@@ -330,13 +330,13 @@ def test_a_failure_resets_the_flag(train, pack: SimpleNamespace, part, monkeypat
     seen = []
 
     def learn(trainer: object, examples: object) -> None:
-        seen.append(pack.host.mm.in_training)
+        seen.append(pack.host.models.mm.in_training)
         raise ZeroDivisionError
 
     monkeypatch.setattr(part("train.trainer").Trainer, "learn", learn)
     with pytest.raises(ZeroDivisionError):
         train()
-    assert seen == [True] and pack.host.mm.in_training is False
+    assert seen == [True] and pack.host.models.mm.in_training is False
 
 
 def test_folders(train, output: Path) -> None:
@@ -357,16 +357,16 @@ def test_without_resume_an_unfinished_run_is_left_alone(train, host, output: Pat
 def test_another_base_or_lora_before_is_another_run(train, pack: SimpleNamespace, loaded: object, host) -> None:
     host.interrupt_after = 1
     lora = train(steps=9, on_cancel=KEEP)[0]
-    patched = pack.host_lora.apply_lora(loaded, "none (use the lora input)", lora, 1.0).model
+    patched = pack.host.lora.apply_lora(loaded, "none (use the lora input)", lora, 1.0).model
     assert "it was begun with another model" in (report := train(steps=9, model=patched)[3])
     assert "; this one is in run-2" in report
 
 
 def test_a_disk_that_is_full_loses_nothing(train, pack: SimpleNamespace, monkeypatch, host) -> None:
     def full(*_: object, **__: object) -> None:
-        raise pack.host_train.FileError("the disk is full")
+        raise pack.host.training.FileError("the disk is full")
 
-    monkeypatch.setattr(pack.host_train, "write_lora", full)
+    monkeypatch.setattr(pack.host.training, "write_lora", full)
     lora, _, _, report = train()
     assert lora and "the LoRA could not be written, the output still holds it: the disk is full" in report
 

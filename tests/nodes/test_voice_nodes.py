@@ -18,11 +18,11 @@ SPOKEN = "One, two, three, four, five."
 def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
     """The tiny model and a voice made with it."""
     stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.register_model_folder()
+    loaded_pack.host.models.register_model_folder()
     shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    model = loaded_pack.host.load_model("OmniVoice", "auto", "auto")
+    model = loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
     tone = 0.3 * torch.sin(torch.arange(48_000) * 0.05)[None]
-    return model, loaded_pack.host.encode_voices(model, [loaded_pack.engine.Waveform(tone, 24_000)], [SPOKEN])[0]
+    return model, loaded_pack.host.speech.encode_voices(model, [loaded_pack.engine.Waveform(tone, 24_000)], [SPOKEN])[0]
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def menu(nodes) -> list[str]:
 
 def test_registered_beside_extra_model_paths(pack, host, tmp_path: Path) -> None:
     host.table["omnivoice_voices"] = ([str(tmp_path / "extra")], set())
-    pack.host_voices.register_voice_folder()
-    pack.host_voices.register_voice_folder()
+    pack.host.voices.register_voice_folder()
+    pack.host.voices.register_voice_folder()
     own = str(host.folder.parent / "omnivoice_voices")
     assert host.table["omnivoice_voices"] == ([str(tmp_path / "extra"), own], {".safetensors"})
 

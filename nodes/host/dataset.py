@@ -17,14 +17,14 @@ import comfy.utils
 import folder_paths
 import torch
 
-from ..omnivoice.errors import FileError, InputError
-from ..omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
-from ..omnivoice.intake.manifests import Manifest, dataset_stamp, is_within, read_manifest
-from ..omnivoice.text.languages import language_options
-from ..omnivoice.train.clips import Dataset
-from ..omnivoice.train.dataset import build_dataset, graph_rows
-from ..omnivoice.types import Waveform
-from . import host, host_folders
+from ...omnivoice.errors import FileError, InputError
+from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
+from ...omnivoice.intake.manifests import Manifest, dataset_stamp, is_within, read_manifest
+from ...omnivoice.text.languages import language_options
+from ...omnivoice.train.clips import Dataset
+from ...omnivoice.train.dataset import build_dataset, graph_rows
+from ...omnivoice.types import Waveform
+from . import folders, models, values
 
 KEY = "datasets"
 CACHE = "omnivoice_codes"
@@ -39,7 +39,7 @@ def dataset_folders() -> dict[str, Path]:
     inputs = {name: top / name for name in folder_paths.get_input_subfolders()}
     found = {name: folder for name, folder in inputs.items() if _is_shown(name) and is_within(folder, top)}
     known = KEY in folder_paths.folder_names_and_paths
-    for folder in host_folders.entries(KEY, isdir) if known else []:
+    for folder in folders.entries(KEY, isdir) if known else []:
         if _is_shown(folder.name):
             found.setdefault(f"{KEY}/{folder.name}", folder)
     return found
@@ -101,7 +101,7 @@ def rows_from(name: object, audio: Sequence[object] | None, text: Sequence[objec
                 f"text goes with the audio input, got {len(texts)} lines: empty it, the folder has its own"
             )
         return read_manifest(folder, root=folder)
-    waveforms = [waveform for one in given for waveform in host.waveforms_from(one)]
+    waveforms = [waveform for one in given for waveform in values.waveforms_from(one)]
     return graph_rows(waveforms, _texts(text or (), len(waveforms)))
 
 
@@ -113,7 +113,7 @@ def _texts(given: Sequence[object], count: int) -> list[str]:
     return [line for line in texts[0].splitlines() if line.strip()]
 
 
-def encode(model: host.LoadedModel, rows: Manifest, language: object, instruct: object) -> Dataset:
+def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct: object) -> Dataset:
     """Clips of codes, with progress and cancel after each; language and instruct are for rows without their own."""
     known = {AUTO: None, **{name: code for code, name in language_options()}}
     if not isinstance(language, str) or language not in known:

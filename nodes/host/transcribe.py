@@ -22,15 +22,15 @@ import comfy.utils
 import torch
 from torch import Tensor, nn
 
-from ..omnivoice.audio.resample import resample
-from ..omnivoice.audio.windows import quiet_windows
-from ..omnivoice.errors import AudioError, CheckpointError, FileError, InputError
-from ..omnivoice.intake.files import read_json
-from ..omnivoice.intake.limits import MAX_CONFIG_BYTES, shown
-from ..omnivoice.intake.tables import load_table
-from ..omnivoice.intake.tensors import check_header
-from ..omnivoice.intake.text_in import clean_text
-from . import host, host_folders
+from ...omnivoice.audio.resample import resample
+from ...omnivoice.audio.windows import quiet_windows
+from ...omnivoice.errors import AudioError, CheckpointError, FileError, InputError
+from ...omnivoice.intake.files import read_json
+from ...omnivoice.intake.limits import MAX_CONFIG_BYTES, shown
+from ...omnivoice.intake.tables import load_table
+from ...omnivoice.intake.tensors import check_header
+from ...omnivoice.intake.text_in import clean_text
+from . import folders, values
 
 FOLDERS = ("whisper", "transcribe", "audio_encoders")
 AUTO = "auto"
@@ -96,7 +96,7 @@ def model_folders() -> dict[str, Path]:
     """Name -> folder of every Whisper model found just now; the first place of a name wins."""
     found: dict[str, Path] = {}
     for key in FOLDERS:
-        for folder in host_folders.entries(key, is_whisper):
+        for folder in folders.entries(key, is_whisper):
             found.setdefault(folder.name, folder)
     return found
 
@@ -121,7 +121,7 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """The folder of a model in a fresh list. Raises InputError that says what to put where."""
-    return host_folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
+    return folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
 def languages() -> dict[str, str]:
@@ -210,7 +210,7 @@ def transcribe(audio: object, name: object, language: object) -> list[str]:
 def _recordings(audio: object) -> list[Tensor]:
     """Each recording of an AUDIO batch as [N] at 16 kHz; raises AudioError."""
     found = []
-    for waveform in host.waveforms_from(audio):
+    for waveform in values.waveforms_from(audio):
         if waveform.samples.shape[1] == 0:
             raise AudioError("audio is empty: load or record it again")
         if not bool(torch.isfinite(waveform.samples).all()):

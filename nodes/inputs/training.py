@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import check_text_length, check_whole, shown
-from ..omnivoice.intake.paths import check_file_name
-from ..omnivoice.train.settings import PRESETS, TrainSettings, settings_from
-from ..omnivoice.weights.lora_write import checked_metadata
+from ...omnivoice.errors import InputError
+from ...omnivoice.intake.limits import check_text_length, check_whole, shown
+from ...omnivoice.intake.paths import check_file_name
+from ...omnivoice.train.settings import PRESETS, TrainSettings, settings_from
+from ...omnivoice.weights.lora_write import checked_metadata
 
 CUSTOM = "custom"
 STOP, KEEP = "stop the workflow", "keep what was trained"

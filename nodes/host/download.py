@@ -11,9 +11,9 @@ from pathlib import Path
 import comfy.model_management as mm
 import comfy.utils
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.weights.published import PublishedModel, download_model, published_model, published_models
-from . import host, host_folders
+from ...omnivoice.errors import InputError
+from ...omnivoice.weights.published import PublishedModel, download_model, published_model, published_models
+from . import folders, models
 
 STEPS_OF_BAR = 500
 
@@ -55,7 +55,7 @@ def download(name: object, accepted: object) -> tuple[str, str]:
             shown = done
             bar.update_absolute(done, total)
 
-    place = f"ComfyUI's models/{host.FOLDER}/{model.name}"
+    place = f"ComfyUI's models/{models.FOLDER}/{model.name}"
     lines = download_model(model, _folder(model.name), place=place, on_progress=on_progress)
     head = f"{model.repository} at {model.revision[:12]}, {model.size / 1e9:.2f} GB, in {place}"
     return model.name, "\n".join([head, model.licence_text(), *lines])
@@ -63,5 +63,5 @@ def download(name: object, accepted: object) -> tuple[str, str]:
 
 def _folder(name: str) -> Path:
     """The place that has it, or some of it, already, in the order in which Load OmniVoice looks; else the first."""
-    places = [root / name for root in host_folders.roots(host.FOLDER)]
+    places = [root / name for root in folders.roots(models.FOLDER)]
     return next((place for place in places if isdir(place)), places[0])

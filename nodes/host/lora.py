@@ -16,11 +16,11 @@ import folder_paths
 from comfy.weight_adapter import LoRAAdapter
 from torch import Tensor
 
-from ..omnivoice.errors import InputError, LoraError
-from ..omnivoice.intake.limits import check_number, shown
-from ..omnivoice.weights.lora import Change, LoRA, LowRank, lora_targets, placed, relative_size
-from ..omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, lora_stamp, read_lora
-from . import host, host_folders
+from ...omnivoice.errors import InputError, LoraError
+from ...omnivoice.intake.limits import check_number, shown
+from ...omnivoice.weights.lora import Change, LoRA, LowRank, lora_targets, placed, relative_size
+from ...omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, lora_stamp, read_lora
+from . import folders, models
 
 KEY = "loras"
 SUFFIX = ".safetensors"
@@ -32,19 +32,19 @@ LARGE = 1.0  # a change as large as the weights themselves
 class Applied:
     """model: with the adapter. report: one line about what it changes. warnings: what the user should look at."""
 
-    model: host.LoadedModel
+    model: models.LoadedModel
     report: str
     warnings: tuple[str, ...] = ()
 
 
 def lora_paths() -> dict[str, Path]:
     """Name -> safetensors file anywhere in models/loras, or PEFT folder directly in it, found just now."""
-    folders = {path.name: path for path in reversed(host_folders.entries(KEY, is_adapter_folder))}
+    peft = {path.name: path for path in reversed(folders.entries(KEY, is_adapter_folder))}
     names = [name for name in folder_paths.get_filename_list(KEY) if name.endswith(SUFFIX)]
     files = {name: folder_paths.get_full_path(KEY, name) for name in names}
-    own = {folder / ADAPTER for folder in folders.values()}  # listed under its folder's name
+    own = {folder / ADAPTER for folder in peft.values()}  # listed under its folder's name
     found = {name: Path(path) for name, path in files.items() if path is not None and Path(path) not in own}
-    return {name: path for name, path in sorted((found | folders).items()) if name != NO_FILE}
+    return {name: path for name, path in sorted((found | peft).items()) if name != NO_FILE}
 
 
 def lora_names() -> list[str]:
@@ -58,7 +58,7 @@ def lora_fingerprint(name: object) -> str:
     return repr(lora_stamp(path)) if path is not None and (isfile(path) or is_adapter_folder(path)) else ""
 
 
-def apply_lora(model: host.LoadedModel, name: object, tensors: object, strength: object) -> Applied:
+def apply_lora(model: models.LoadedModel, name: object, tensors: object, strength: object) -> Applied:
     """The model with the named adapter, or the one on the socket (exactly one of them), at that strength.
 
     Raises InputError for the choice or the strength, LoraError or FileError for the adapter.
@@ -80,7 +80,7 @@ def apply_lora(model: host.LoadedModel, name: object, tensors: object, strength:
     return Applied(replace(model, lm=patcher), _report(model, lora, amount, size), _warnings(lora, size))
 
 
-def _chosen(model: host.LoadedModel, name: object, tensors: object) -> LoRA:
+def _chosen(model: models.LoadedModel, name: object, tensors: object) -> LoRA:
     config = model.engine.lm.config
     if name == NO_FILE:
         if tensors is None:
@@ -94,12 +94,12 @@ def _chosen(model: host.LoadedModel, name: object, tensors: object) -> LoRA:
     return read_lora(paths[name], config)
 
 
-def is_fused(model: host.LoadedModel) -> bool:
+def is_fused(model: models.LoadedModel) -> bool:
     """Whether query, key, value and gate, up are one weight here."""
     return model.engine.sampler.speedups.fused_linears
 
 
-def _base_weights(model: host.LoadedModel, lora: LoRA) -> dict[str, Tensor]:
+def _base_weights(model: models.LoadedModel, lora: LoRA) -> dict[str, Tensor]:
     """Module -> its rows of the weight without any patch, wherever ComfyUI keeps it at the moment."""
     patched = model.lm.get_key_patches()
     found = {}
@@ -116,7 +116,7 @@ def _patch(change: Change, base: Tensor) -> object:
     return "diff", (change.change(base),)
 
 
-def _report(model: host.LoadedModel, lora: LoRA, strength: float, size: float) -> str:
+def _report(model: models.LoadedModel, lora: LoRA, strength: float, size: float) -> str:
     every = len(lora_targets(model.engine.lm.config))
     parts = [
         f"LoRA {lora.source}: applied to {len(lora.changes)} of {every} modules at strength {strength:g}",

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.generate.plan import CHUNKING, make_plan
-from ..omnivoice.generate.presets import PRESETS
-from ..omnivoice.intake.limits import FRAMES_PER_SECOND, check_number, check_whole, shown
-from ..omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
-from . import host
+from ...omnivoice.errors import InputError
+from ...omnivoice.generate.plan import CHUNKING, make_plan
+from ...omnivoice.generate.presets import PRESETS
+from ...omnivoice.intake.limits import FRAMES_PER_SECOND, check_number, check_whole, shown
+from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
+from .. import host
 
 AUTO = "auto"
 CUSTOM = "custom"
@@ -54,9 +54,9 @@ def _request(item: Mapping[str, object]) -> GenerationRequest:
     voice, design, duration = item.get("voice"), item.get("design"), item.get("duration", 0.0)
     language, chunking = _string("language", item.get("language", AUTO)), item.get("chunking", CHUNKING[0])
     if voice is not None:
-        voice = host.checked(VoicePrompt, voice, "voice", "Reference Audio, Load Voice or another Synthesize")
+        voice = host.values.checked(VoicePrompt, voice, "voice", "Reference Audio, Load Voice or another Synthesize")
     if design is not None:
-        design = host.checked(VoiceDesign, design, "design", "Voice Design Attributes")
+        design = host.values.checked(VoiceDesign, design, "design", "Voice Design Attributes")
     if not isinstance(chunking, str) or chunking not in CHUNKING:
         raise InputError(f"chunking must be one of {', '.join(CHUNKING)}, got {shown(chunking)}")
     return GenerationRequest(

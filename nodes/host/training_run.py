@@ -14,14 +14,14 @@ import comfy.model_management as mm
 import comfy.utils
 from server import PromptServer
 
-from ..omnivoice.errors import OmniVoiceError
-from ..omnivoice.intake.audio_files import write_wav
-from ..omnivoice.intake.downloads import make_folder
-from ..omnivoice.train.loop import Outcome, train
-from ..omnivoice.train.run import RunFolder
-from ..omnivoice.train.trainer import StepReport, Trainer, clock
-from ..omnivoice.types import GenerationRequest
-from . import host
+from ...omnivoice.errors import OmniVoiceError
+from ...omnivoice.intake.audio_files import write_wav
+from ...omnivoice.intake.downloads import make_folder
+from ...omnivoice.train.loop import Outcome, train
+from ...omnivoice.train.run import RunFolder
+from ...omnivoice.train.trainer import StepReport, Trainer, clock
+from ...omnivoice.types import GenerationRequest
+from . import models
 
 SAMPLES = "samples"  # in the run's folder
 PAUSE = 0.5  # seconds between two lines of progress
@@ -34,7 +34,7 @@ class TrainingRun:
 
     def __init__(
         self,
-        model: host.LoadedModel,
+        model: models.LoadedModel,
         trainer: Trainer,
         folder: RunFolder | None,
         node_id: object,

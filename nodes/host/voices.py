@@ -16,14 +16,14 @@ import comfy.model_management as mm
 import torch
 from comfy_execution.graph_utils import ExecutionBlocker
 
-from ..omnivoice.errors import FileError, InputError
-from ..omnivoice.intake.downloads import make_folder
-from ..omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
-from ..omnivoice.intake.paths import check_file_name, find_like
-from ..omnivoice.intake.voice_files import read_voice, write_voice
-from ..omnivoice.text.languages import language_options
-from ..omnivoice.types import VoicePrompt
-from . import host, host_folders
+from ...omnivoice.errors import FileError, InputError
+from ...omnivoice.intake.downloads import make_folder
+from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
+from ...omnivoice.intake.paths import check_file_name, find_like
+from ...omnivoice.intake.voice_files import read_voice, write_voice
+from ...omnivoice.text.languages import language_options
+from ...omnivoice.types import VoicePrompt
+from . import folders, models, values
 
 FOLDER = "omnivoice_voices"
 SUFFIX = ".safetensors"
@@ -35,12 +35,12 @@ CONNECT_MODEL = "to listen to a saved voice, connect Load OmniVoice to the model
 
 def register_voice_folder() -> None:
     """Make models/omnivoice_voices known to ComfyUI."""
-    host_folders.register_folder(FOLDER, {SUFFIX})
+    folders.register_folder(FOLDER, {SUFFIX})
 
 
 def voice_files() -> dict[str, Path]:
     """Name -> file of every voice found just now; the first place of a name wins."""
-    files = host_folders.entries(FOLDER, lambda path: path.suffix == SUFFIX and isfile(path))
+    files = folders.entries(FOLDER, lambda path: path.suffix == SUFFIX and isfile(path))
     return {path.stem: path for path in reversed(files)}
 
 
@@ -91,7 +91,7 @@ def save_voice(voice: VoicePrompt, name: object, language: object, consent: obje
     labelled = _labelled(voice, name, language, consent)
     if not isinstance(overwrite, bool):
         raise InputError(f"overwrite must be true or false, got {shown(overwrite)}")
-    folder = make_folder(host_folders.roots(FOLDER)[0])
+    folder = make_folder(folders.roots(FOLDER)[0])
     there = find_like(folder, labelled.name + SUFFIX)
     if there is not None and not overwrite:
         if _holds(there, labelled):
@@ -114,9 +114,9 @@ def listen(model: object, voice: VoicePrompt) -> object:
     """The voice's recording as AUDIO; without a model, what stops the nodes behind that output and says why."""
     if model is None:
         return ExecutionBlocker(CONNECT_MODEL)
-    loaded = host.checked(host.LoadedModel, model, "model", "Load OmniVoice")
+    loaded = models.loaded(model)
     mm.load_models_gpu([loaded.decoder], memory_required=loaded.engine.estimate_decode_bytes(voice))
-    return host.audio_from(loaded.engine.decode_voice(voice))
+    return values.audio_from(loaded.engine.decode_voice(voice))
 
 
 def describe(name: str, voice: VoicePrompt) -> str:

@@ -24,24 +24,25 @@ import folder_paths
 import torch
 from torch import Tensor
 
-from ..omnivoice.errors import FileError, InputError, NumericError
-from ..omnivoice.intake.downloads import make_folder
-from ..omnivoice.intake.files import append_line
-from ..omnivoice.intake.limits import shown
-from ..omnivoice.train.adapter import trained_lora
-from ..omnivoice.train.build import base_fingerprint, build_trainer
-from ..omnivoice.train.clips import Dataset
-from ..omnivoice.train.loop import Outcome
-from ..omnivoice.train.run import RunFolder, holds_run, is_finished, open_run
-from ..omnivoice.train.settings import TrainSettings
-from ..omnivoice.train.trainer import Trainer
-from ..omnivoice.weights.lora import LoRA, LowRank
-from ..omnivoice.weights.lora_read import read_lora
-from ..omnivoice.weights.lora_write import lora_tensors, write_lora
-from . import host, host_lora
-from .host_train_model import private_copy, training_dtype, training_mode
-from .host_train_run import TrainingRun
-from .training import CUSTOM, MAX_RUNS, Options, check_run_name, options_of, settings_of
+from ...omnivoice.errors import FileError, InputError, NumericError
+from ...omnivoice.intake.downloads import make_folder
+from ...omnivoice.intake.files import append_line
+from ...omnivoice.intake.limits import shown
+from ...omnivoice.train.adapter import trained_lora
+from ...omnivoice.train.build import base_fingerprint, build_trainer
+from ...omnivoice.train.clips import Dataset
+from ...omnivoice.train.loop import Outcome
+from ...omnivoice.train.run import RunFolder, holds_run, is_finished, open_run
+from ...omnivoice.train.settings import TrainSettings
+from ...omnivoice.train.trainer import Trainer
+from ...omnivoice.weights.lora import LoRA, LowRank
+from ...omnivoice.weights.lora_read import read_lora
+from ...omnivoice.weights.lora_write import lora_tensors, write_lora
+from ..inputs.training import CUSTOM, MAX_RUNS, Options, check_run_name, options_of, settings_of
+from . import models
+from .lora import lora_fingerprint, lora_paths
+from .training_model import private_copy, training_dtype, training_mode
+from .training_run import TrainingRun
 
 FOLDER = "omnivoice_training"  # in output/
 NO_LORA = "[None]"  # as core's Train LoRA calls it
@@ -49,7 +50,7 @@ KEPT = "cancelled.jsonl"  # a line for each cancel after which the workflow went
 EVERYTHING = 1e30  # bytes, more than any device has
 TOLD_REJECTED = 20
 
-_DTYPE_NAMES = MappingProxyType({dtype: name for name, dtype in host.DTYPES.items()})
+_DTYPE_NAMES = MappingProxyType({dtype: name for name, dtype in models.DTYPES.items()})
 _STEPS_IN_NAME = re.compile(r"_(\d{1,9})_steps_")  # core's SaveLoRA names files so
 
 
@@ -67,7 +68,7 @@ class Trained:
 
 def lora_names() -> list[str]:
     """The menu of adapters to begin with."""
-    return [NO_LORA, *host_lora.lora_paths()]
+    return [NO_LORA, *lora_paths()]
 
 
 def fingerprint(run_name: object, existing_lora: object) -> str:
@@ -79,10 +80,10 @@ def fingerprint(run_name: object, existing_lora: object) -> str:
         for name in sorted(os.listdir(root)):
             if own.fullmatch(name) and isfile(root / name / KEPT):
                 kept.append((name, (root / name / KEPT).stat().st_size))
-    return host_lora.lora_fingerprint(existing_lora) + (repr(kept) if kept else "")
+    return lora_fingerprint(existing_lora) + (repr(kept) if kept else "")
 
 
-def train_lora(model: host.LoadedModel, data: Dataset, inputs: Mapping[str, object], node_id: object) -> Trained:
+def train_lora(model: models.LoadedModel, data: Dataset, inputs: Mapping[str, object], node_id: object) -> Trained:
     """Train as the widgets say. Raises InputError for what cannot work, LoraError, FileError, NumericError, and
     ComfyUI's interrupt, after which the run's folder holds the state."""
     options = options_of(inputs)
@@ -105,20 +106,20 @@ def train_lora(model: host.LoadedModel, data: Dataset, inputs: Mapping[str, obje
         run = TrainingRun(model, trainer, folder, node_id, language=language)
         outcome = run.train(keep=options.keep)
         steps = before + trainer.step_count
-        tensors, losses = lora_tensors(_lora(trainer), host.DTYPES[options.lora_dtype]), losses_of(trainer)
+        tensors, losses = lora_tensors(_lora(trainer), models.DTYPES[options.lora_dtype]), losses_of(trainer)
         about = {"base": base, "data": data.summary(), "settings": _settings_text(settings), "steps": str(steps)}
-        written, faults = _write(folder, trainer, outcome, about, host.DTYPES[options.lora_dtype])
+        written, faults = _write(folder, trainer, outcome, about, models.DTYPES[options.lora_dtype])
     warnings += [*notes, *faults, *run.faults]
     report = [*_report(data, options, trainer, outcome, run), *written, *warnings, *_rejected(data)]
     return Trained(tensors, losses, steps, "\n".join(report), tuple(warnings))
 
 
-def _existing(model: host.LoadedModel, options: Options, settings: TrainSettings) -> tuple[LoRA | None, int]:
+def _existing(model: models.LoadedModel, options: Options, settings: TrainSettings) -> tuple[LoRA | None, int]:
     """The adapter to begin with, if any, and the steps that its name tells of."""
     name = options.existing_lora
     if name is None or name == NO_LORA:
         return None, 0
-    paths = host_lora.lora_paths()
+    paths = lora_paths()
     if not isinstance(name, str) or name not in paths:
         raise InputError(f"existing_lora must be {NO_LORA} or one of models/loras, got {shown(name)}: press R")
     lora = read_lora(paths[name], model.engine.lm.config)

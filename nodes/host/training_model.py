@@ -14,11 +14,11 @@ import comfy.lora
 import comfy.model_management as mm
 import torch
 
-from ..omnivoice.lm import OmniVoiceLM
-from ..omnivoice.lm.fused import fused_rows
-from ..omnivoice.ops import PLAIN_OPS
-from ..omnivoice.weights.read import META, fill
-from . import host, host_lora
+from ...omnivoice.lm import OmniVoiceLM
+from ...omnivoice.lm.fused import fused_rows
+from ...omnivoice.ops import PLAIN_OPS
+from ...omnivoice.weights.read import META, fill
+from . import lora, models
 
 
 @contextlib.contextmanager
@@ -35,16 +35,16 @@ def training_mode() -> Iterator[None]:
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:
     """auto: bfloat16 on GPUs that ComfyUI would use it on, else float32; never float16, whose gradients vanish."""
     if choice != "auto":
-        return host.DTYPES[choice]
+        return models.DTYPES[choice]
     slow = mm.is_device_cpu(device) or mm.is_device_mps(device)
     return torch.bfloat16 if not slow and mm.should_use_bf16(device) else torch.float32
 
 
 @torch.no_grad()
-def private_copy(model: host.LoadedModel, dtype: torch.dtype, place: torch.device) -> OmniVoiceLM:
+def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.device) -> OmniVoiceLM:
     """The language model with its patches, unfused, on `place`; one weight at a time is there in float32."""
     config, patched = model.engine.lm.config, model.lm.get_key_patches()
-    rows = fused_rows(config) if host_lora.is_fused(model) else {}
+    rows = fused_rows(config) if lora.is_fused(model) else {}
     module = OmniVoiceLM(config, ops=PLAIN_OPS, device=META, dtype=dtype, fused=False)
     parts = defaultdict[str, list[tuple[str, int, int]]](list)
     for name in module.state_dict():

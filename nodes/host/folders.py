@@ -12,8 +12,8 @@ from pathlib import Path
 
 import folder_paths
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import shown
+from ...omnivoice.errors import InputError
+from ...omnivoice.intake.limits import shown
 
 
 def register_folder(key: str, extensions: set[str]) -> None:

@@ -1,0 +1,156 @@
+"""Models of models/omnivoice: listed, chosen, loaded, and wrapped in ComfyUI's patchers.
+
+ComfyUI owns the memory: its patchers alone move weights. Nothing is cached and nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import comfy.model_management as mm
+import comfy.model_patcher
+import comfy.ops
+import comfy.patcher_extension
+import folder_paths
+import torch
+from comfy.cli_args import args as comfy_args
+from torch import nn
+
+from ...omnivoice.engine import Engine, codec_device, fastest_dtype
+from ...omnivoice.errors import InputError
+from ...omnivoice.generate.graphs import GRAPH_MODES
+from ...omnivoice.intake.limits import shown
+from ...omnivoice.types import ALL_SPEEDUPS
+from ...omnivoice.weights import demo, is_checkpoint
+from . import folders, values
+
+FOLDER = "omnivoice"
+NO_MODEL = "no model found in models/omnivoice"
+HOW_TO_GET = (
+    "put an OmniVoice snapshot folder (config.json, model.safetensors, tokenizer.json, audio_tokenizer/) or a "
+    "single-file model into ComfyUI's models/omnivoice and press R, or run: python -m omnivoice download"
+)
+FASTEST = "fastest"
+DTYPES: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """What travels on an OMNIVOICE_MODEL socket: the engine, and ComfyUI's patcher for each of its models."""
+
+    engine: Engine
+    lm: comfy.model_patcher.ModelPatcher
+    decoder: comfy.model_patcher.ModelPatcher
+
+    @functools.cached_property
+    def encoder(self) -> comfy.model_patcher.ModelPatcher:
+        """Made, and its weights read, when a recording is first encoded."""
+        return _patcher(self.engine.encoder, self.decoder.load_device, self.decoder.offload_device)
+
+
+def register_model_folder() -> None:
+    """Make models/omnivoice known, after the places that extra_model_paths.yaml already gave for it."""
+    folders.register_folder(FOLDER, folder_paths.supported_pt_extensions)
+
+
+def model_folders() -> dict[str, Path]:
+    """Name -> folder or single file of every model found just now: the registered folders and what lies in them.
+
+    The first place of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model. Last comes the
+    demo voice that lies in this pack.
+    """
+    found: dict[str, Path] = {}
+    for root in folder_paths.get_folder_paths(FOLDER):
+        with contextlib.suppress(OSError), os.scandir(root) as entries:
+            children = sorted(Path(entry.path) for entry in entries)
+            for folder in (Path(root), *children):
+                if folder.name not in found and is_checkpoint(folder):
+                    found[folder.name] = folder
+    spare = demo.demo_model()
+    return found if spare is None else {**found, demo.NAME: spare}
+
+
+def model_names() -> list[str]:
+    """The menu: names of the models found, or one entry that says that there are none."""
+    return [*model_folders()] or [NO_MODEL]
+
+
+def model_folder(name: object) -> Path:
+    """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
+    models = model_folders()
+    if [*models] == [demo.NAME] and name != demo.NAME:
+        raise InputError(f"{NO_MODEL} but the demo voice: {HOW_TO_GET}")
+    return folders.chosen(models, name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
+
+
+def model_fingerprint(name: object) -> str:
+    """Changes when a file of the model does, so that ComfyUI loads it anew; empty for a name that is linked or gone."""
+    folder = model_folders().get(name) if isinstance(name, str) else None
+    if folder is None:
+        return ""
+    files = sorted(path for path in (folder, *folder.rglob("*")) if path.suffix in (".json", ".safetensors"))
+    stats = [(str(path.relative_to(folder)), path.stat()) for path in files]
+    return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats])
+
+
+def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
+    """Load the named model for ComfyUI's device, with its weights parked on its offload device."""
+    folder = model_folder(name)
+    if graphs not in GRAPH_MODES:
+        raise InputError(f"graphs must be one of {', '.join(GRAPH_MODES)}, got {shown(graphs)}")
+    load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
+    use_graphs = graphs == "auto" and not getattr(comfy_args, "disable_cuda_graphs", False)
+    engine = Engine.load(
+        folder,
+        offload_device,
+        pick_dtype(dtype, load_device),
+        ops=comfy.ops.manual_cast,
+        compute_device=load_device,
+        speedups=replace(ALL_SPEEDUPS, graphs=use_graphs),
+    )
+    lm = _patcher(engine.lm, load_device, offload_device)
+    lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
+    return LoadedModel(
+        engine=engine, lm=lm, decoder=_patcher(engine.decoder, codec_device(load_device), offload_device)
+    )
+
+
+def loaded(value: object, name: str = "model") -> LoadedModel:
+    """The model on a socket; raises InputError for anything else."""
+    return values.checked(LoadedModel, value, name, "Load OmniVoice")
+
+
+def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:
+    """When ComfyUI takes the weights off the device; it also detaches for a moment, without unpatching, in passing."""
+    if unpatch_all:
+        engine.sampler.graphs.clear("the model was unloaded")
+
+
+def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
+    """auto: what ComfyUI would take, its flags included, but bf16 before fp16; float32 on CPUs and MPS. fastest: the
+    same, but bf16 on CPUs that are quicker in it."""
+    if choice != "auto":
+        if not isinstance(choice, str) or choice not in (*DTYPES, FASTEST):
+            raise InputError(f"dtype must be one of auto, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
+        if choice != FASTEST:
+            return DTYPES[choice]
+        if mm.is_device_cpu(device):
+            return fastest_dtype(device)
+    if mm.is_device_cpu(device) or mm.is_device_mps(device):
+        return torch.float32
+    dtype = mm.unet_dtype(device, supported_dtypes=[torch.bfloat16, torch.float16, torch.float32])
+    return dtype if dtype in DTYPES.values() else torch.float32
+
+
+def _patcher(
+    module: nn.Module, load_device: torch.device, offload_device: torch.device
+) -> comfy.model_patcher.ModelPatcher:
+    """CoreModelPatcher is looked up now: ComfyUI replaces it at start when dynamic memory is on."""
+    patcher = comfy.model_patcher.CoreModelPatcher(module, load_device=load_device, offload_device=offload_device)
+    mm.archive_model_dtypes(module)
+    return patcher

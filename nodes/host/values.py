@@ -1,0 +1,80 @@
+"""Values that cross the node boundary: checked by type when they come in, turned into ComfyUI's form when they leave.
+
+ComfyUI checks little of what reaches a node: a literal may arrive on any socket, a linked value skips ranges and
+lists, and an exception that is not an `Exception` kills its worker thread. `guarded` turns the last kind into errors.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import comfy.model_management as mm
+import torch
+
+from ...omnivoice.errors import AudioError, InputError
+from ...omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
+from ...omnivoice.types import Waveform
+
+_Result = TypeVar("_Result")
+_Value = TypeVar("_Value")
+
+
+def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
+    """`execute`, with whatever would kill ComfyUI's worker thread (a Rust panic, SystemExit) made a RuntimeError.
+
+    An interrupt passes: it is an Exception before ComfyUI 0.20 and a BaseException since.
+    """
+
+    @functools.wraps(execute)
+    def run(*args: object, **kwargs: object) -> _Result:
+        try:
+            return execute(*args, **kwargs)
+        except (Exception, mm.InterruptProcessingException):
+            raise
+        except BaseException as fault:
+            raise RuntimeError(f"OmniVoice stopped on an internal fault: {type(fault).__name__}: {fault}") from fault
+
+    return run
+
+
+def checked(kind: type[_Value], value: object, name: str, source: str) -> _Value:
+    """`value` if it is exactly a `kind`: a literal on a socket is whatever a workflow's author wrote there."""
+    if type(value) is not kind:
+        raise InputError(f"{name} must come from {source}, got {shown(value)}: connect that node")
+    return value
+
+
+def only(values: Sequence[_Value], name: str) -> _Value:
+    """The one value of a list input that must not vary; raises InputError."""
+    if any(value is not values[0] for value in values):
+        raise InputError(f"{name} must be the same for every item, got a list of {len(values)} different ones")
+    return values[0]
+
+
+def waveforms_from(audio: object) -> list[Waveform]:
+    """ComfyUI's AUDIO, {"waveform": [B, C, N] float, "sample_rate": Hz}, as B Waveforms; raises AudioError."""
+    if not isinstance(audio, Mapping):
+        raise AudioError(f"audio must be ComfyUI's AUDIO, got {shown(audio)}: connect Load Audio or Record Audio")
+    samples, rate = audio.get("waveform"), audio.get("sample_rate")
+    if not isinstance(samples, torch.Tensor) or not samples.is_floating_point() or samples.ndim != 3:
+        got = f"{tuple(samples.shape)} {samples.dtype}" if isinstance(samples, torch.Tensor) else shown(samples)
+        raise AudioError(f"audio must hold a float waveform [batch, channels, samples], got {got}")
+    batch, channels, length = samples.shape
+    if batch < 1:
+        raise AudioError("audio must hold at least one recording, got an empty batch")
+    if not 1 <= channels <= MAX_CHANNELS:
+        raise AudioError(f"audio must have 1-{MAX_CHANNELS} channels, got {channels}")
+    if channels * length * 4 > MAX_AUDIO_BYTES:
+        raise AudioError(f"audio is too long ({length} samples in {channels} channels): trim it to some seconds")
+    if isinstance(rate, bool) or not isinstance(rate, int) or not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
+        allowed = f"{MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE}"
+        raise AudioError(f"the audio's sample_rate must be a whole number of Hz, {allowed}, got {shown(rate)}")
+    return [Waveform(recording, rate) for recording in samples]
+
+
+def audio_from(waveform: Waveform) -> dict[str, object]:
+    """A Waveform [C, N] as ComfyUI's AUDIO: float32 [1, C, N], contiguous, where intermediates belong."""
+    samples = waveform.samples[None].to(device=mm.intermediate_device(), dtype=torch.float32).contiguous()
+    return {"waveform": samples, "sample_rate": waveform.sample_rate}
