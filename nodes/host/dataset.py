@@ -19,10 +19,10 @@ import torch
 
 from ...omnivoice.errors import FileError, InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
-from ...omnivoice.intake.manifests import Manifest, dataset_stamp, is_within, read_manifest
 from ...omnivoice.text.languages import language_options
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.dataset import build_dataset, graph_rows
+from ...omnivoice.train.manifests import Manifest, dataset_stamp, is_within, read_manifest
 from ...omnivoice.types import Waveform
 from . import folders, models, values
 

@@ -11,12 +11,12 @@ import torch
 
 from ..codec import CodecEncoder
 from ..engine import codec_device
-from ..intake.code_cache import FOLDER
-from ..intake.manifests import WANTED, read_manifest
 from ..intake.paths import as_path
 from ..ops import PLAIN_OPS, with_fast_linear
 from ..train.clips import Dataset
+from ..train.code_cache import FOLDER
 from ..train.dataset import OnClip, build_dataset
+from ..train.manifests import WANTED, read_manifest
 from ..weights import load_codec_encoder, locate_checkpoint
 from .models import ENVIRONMENT, find_model, usable_device
 from .speak import show_progress

@@ -2,7 +2,7 @@
 
 What is unusual: a text is stored as generation would read it, and a described voice in the words that generation
 would use, so that training and speaking meet the same prompt. One bad clip never stops the rest: it is named with its
-reason. Codes are kept on disk by content (`intake.code_cache`), so work that was stopped goes on where it was. Nothing
+reason. Codes are kept on disk by content (`code_cache`), so work that was stopped goes on where it was. Nothing
 here opens a file, mixes clips into batches, or drops conditions; upstream's scripts do the first two in one.
 """
 
@@ -22,9 +22,7 @@ from ..audio.training_clip import VERSION, prepare_clip
 from ..codec import CodecEncoder
 from ..errors import FileError, InputError
 from ..intake.audio_files import read_audio
-from ..intake.code_cache import CodeCache, check_clip_codes, content_of
 from ..intake.limits import FRAMES_PER_SECOND, MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
-from ..intake.manifests import Manifest, Row
 from ..intake.text_in import clean_text
 from ..text.clean import speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
@@ -32,6 +30,8 @@ from ..text.duration import rate_fault
 from ..text.languages import resolve_language
 from ..types import Waveform
 from .clips import Clip, Dataset, Rejected
+from .code_cache import CodeCache, check_clip_codes, content_of
+from .manifests import Manifest, Row
 
 _LEFT_OPEN = " and is left open: the model guesses it from the text"  # true of generation, not of training
 _UNSET = ("", "none", "null")

@@ -16,10 +16,10 @@ from omnivoice.errors import AudioError, InputError
 from omnivoice.generate.plan import make_plan
 from omnivoice.intake import files
 from omnivoice.intake.audio_files import read_audio, write_wav
-from omnivoice.intake.manifests import Manifest, Row, read_manifest
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.train.clips import Dataset
 from omnivoice.train.dataset import build_dataset, codec_identity, graph_rows
+from omnivoice.train.manifests import Manifest, Row, read_manifest
 from omnivoice.types import GenerationRequest, Waveform
 from omnivoice.weights import load_codec_encoder, locate_checkpoint
 

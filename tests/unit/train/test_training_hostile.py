@@ -20,13 +20,13 @@ from omnivoice.commands import train as command
 from omnivoice.commands.train_config import file_name, read_order
 from omnivoice.commands.train_progress import tensorboard
 from omnivoice.errors import CheckpointError, FileError, InputError, LoraError, NumericError
-from omnivoice.intake.manifests import read_manifest
 from omnivoice.intake.tensors import open_tensors
 from omnivoice.train import batches
 from omnivoice.train.adapter import begin_from, trained_lora
 from omnivoice.train.build import build_trainer
 from omnivoice.train.clips import Dataset
 from omnivoice.train.loop import train
+from omnivoice.train.manifests import read_manifest
 from omnivoice.train.run import RunFolder, open_run, read_state, write_state
 from omnivoice.train.trainer import StepReport, Trainer
 from omnivoice.train.world import World

@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import FileError
-from .files import parse_json, read_bytes
-from .limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
-from .paths import shown_name
+from ..intake.files import parse_json, read_bytes
+from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
+from ..intake.paths import shown_name
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import FileError, InputError
-from omnivoice.intake import manifest_lines, manifests
-from omnivoice.intake.manifests import OUTSIDE, Manifest, dataset_stamp, is_within, read_manifest
+from omnivoice.train import manifest_lines, manifests
+from omnivoice.train.manifests import OUTSIDE, Manifest, dataset_stamp, is_within, read_manifest
 
 # What breaks readers of tables: quotes, delimiters, every kind of line end, marks, and ordinary letters.
 ODD = st.text(

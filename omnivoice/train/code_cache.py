@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
+from ..intake.downloads import discard, make_folder, sha256_of
+from ..intake.limits import FRAMES_PER_SECOND, MAX_CLIP_SECONDS, MAX_CODES_BYTES
+from ..intake.paths import as_path, shown_name
+from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import Waveform
-from .downloads import discard, make_folder, sha256_of
-from .limits import FRAMES_PER_SECOND, MAX_CLIP_SECONDS, MAX_CODES_BYTES
-from .paths import as_path, shown_name
-from .tensors import read_small_tensors, write_tensors
 
 FORMAT, FORMAT_VERSION = "omnivoice_codes", "1"
 FOLDER = ".omnivoice_codes"  # beside the recordings; hidden, so that it is not taken for some of them

@@ -12,8 +12,8 @@ import torch
 
 from omnivoice.errors import InputError
 from omnivoice.intake import files
-from omnivoice.intake.code_cache import CodeCache, check_clip_codes, content_of
 from omnivoice.intake.tensors import read_small_tensors, write_tensors
+from omnivoice.train.code_cache import CodeCache, check_clip_codes, content_of
 from omnivoice.types import Waveform
 
 CODES = torch.randint(0, 1024, (8, 40), generator=torch.Generator().manual_seed(1)).to(torch.int16)

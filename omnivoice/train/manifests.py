@@ -18,10 +18,10 @@ from os.path import isdir, isfile  # unlike Path.is_file, they never raise
 from pathlib import Path
 
 from ..errors import FileError, InputError
+from ..intake.limits import MAX_DATASET_FILES, MAX_DATASET_ROWS, MAX_TRANSCRIPT_BYTES
+from ..intake.paths import as_path, shown_name
 from ..types import Waveform
-from .limits import MAX_DATASET_FILES, MAX_DATASET_ROWS, MAX_TRANSCRIPT_BYTES
 from .manifest_lines import Fields, Lines, read_jsonl, read_plain, read_table
-from .paths import as_path, shown_name
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka")
 TEXT_SUFFIXES = (".txt", ".lab")  # the first one counts where both are there
