@@ -40,7 +40,7 @@ class Download(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, accept_licence: bool | None = None) -> bool | str:
-        return host.voices.refusal(host.download.check_accepted, accept_licence)
+        return host.values.validate(host.download.check_accepted, accept_licence)
 
     @classmethod
     @host.values.guarded

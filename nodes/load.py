@@ -49,7 +49,7 @@ class LoadOmniVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, model_name: str | None = None) -> bool | str:
-        return host.voices.refusal(host.models.model_folder, model_name)
+        return host.values.validate(host.models.model_folder, model_name)
 
     @classmethod
     def fingerprint_inputs(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> str:

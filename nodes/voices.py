@@ -55,7 +55,7 @@ class SaveVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, name: str | None = None) -> bool | str:
-        return host.voices.refusal(host.voices.check_voice_name, name)
+        return host.values.validate(host.voices.check_voice_name, name)
 
     @classmethod
     @host.values.guarded
@@ -110,7 +110,7 @@ class LoadVoice(io.ComfyNode):
 
     @classmethod
     def validate_inputs(cls, voice_name: str | None = None) -> bool | str:
-        return host.voices.refusal(host.voices.voice_file, voice_name)
+        return host.values.validate(host.voices.voice_file, voice_name)
 
     @classmethod
     def fingerprint_inputs(cls, voice_name: str | None = None, model: object = None) -> str:

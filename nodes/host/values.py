@@ -46,6 +46,19 @@ def checked(kind: type[_Value], value: object, name: str, source: str) -> _Value
     return value
 
 
+def validate(check: Callable[[object], object], value: object) -> bool | str:
+    """Return True, or the message of the InputError that `check(value)` raises, as V3's `validate_inputs` does.
+
+    A linked value arrives here as None, because ComfyUI does not know it yet, and passes.
+    """
+    try:
+        if value is not None:
+            check(value)
+    except InputError as error:
+        return str(error)
+    return True
+
+
 def only(values: Sequence[_Value], name: str) -> _Value:
     """The one value of a list input that must not vary; raises InputError."""
     if any(value is not values[0] for value in values):

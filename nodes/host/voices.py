@@ -7,7 +7,6 @@ workflow can be run again. Formats are the engine's (`intake.voice_files`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
@@ -67,14 +66,6 @@ def voice_fingerprint(name: object) -> str:
         return ""
     status = file.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def refusal(check: Callable[[object], object], value: object) -> bool | str:
-    """For validation: True, or the words of the InputError that `check(value)` raises. A linked value passes."""
-    try:
-        return value is None or bool(check(value)) or True
-    except InputError as error:
-        return str(error)
 
 
 def check_voice_name(name: object) -> str:

@@ -335,4 +335,4 @@ def test_numbers_in_the_pages_are_the_programs(
     assert "at most 108 English letters or 36 Chinese characters" in page("OmniVoiceSaveVoice")
     for letter, count in (("a", 108), ("\u4e2d", 36)):
         assert pack.host.voices.check_voice_name(letter * count) == letter * count
-        assert isinstance(pack.host.voices.refusal(pack.host.voices.check_voice_name, letter * (count + 1)), str)
+        assert isinstance(pack.host.values.validate(pack.host.voices.check_voice_name, letter * (count + 1)), str)

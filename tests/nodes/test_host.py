@@ -182,3 +182,14 @@ def test_warnings_reach_log_and_node(pack: SimpleNamespace, host, caplog: pytest
     pack.host.progress.tell(("first", "second"), "7")
     assert host.texts == [("first\nsecond", "7")]
     assert caplog.messages == ["first", "second"]
+
+
+def test_validate_gives_true_or_the_message(pack: SimpleNamespace) -> None:
+    def check(value: object) -> int:
+        if value == "bad":
+            raise pack.engine.InputError("name must be good, got 'bad'")
+        return 0
+
+    validate = pack.host.values.validate
+    assert validate(check, "good") is True and validate(check, None) is True  # None: a link, not known yet
+    assert validate(check, "bad") == "name must be good, got 'bad'"
