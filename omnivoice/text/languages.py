@@ -1,8 +1,8 @@
 """Languages: from what a user writes to the id that the prompt receives.
 
-All 646 ids and names of upstream (utils/lang_map.py) plus aliases: other ISO 639 codes, common and native names.
-Tags are reduced (en-US to en, zh_TW to zh). Unlike upstream, case never matters, and what is unknown is told with
-close matches. Nothing here detects the language of a text.
+The table holds all 646 ids and names of upstream (utils/lang_map.py) and adds other ISO 639 codes, common names and
+native names. A tag such as en-US, zh_TW or sr-Latn-RS counts as its language. Unlike upstream, case never matters and
+an unknown name is reported with close matches. Nothing here detects the language of a text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
+from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
@@ -18,30 +19,75 @@ from ..intake.limits import shown
 from ..intake.tables import load_table
 
 _MAX_NAME_CHARS = 80
-_EXTENDED = 3  # letters of a subtag that is a language itself, as in zh-yue
+_MAX_SUGGESTIONS = 4
+_EXTENDED = re.compile("[a-z]{3}")  # a subtag that is itself a language, as in zh-yue
+_SUBTAG = re.compile("[a-z0-9]{1,8}")
+_ACCEPTED = "auto, an id (en), a tag (en-US) and an English name are accepted"
+
+
+def language_id(value: str) -> str | None:
+    """Return the id of the language that `value` names: an id, a BCP 47 tag in any spelling, a name or an alias.
+
+    "auto", "" and their synonyms give None: the model guesses from the text. Raises InputError, with close matches,
+    for a language that is not known.
+    """
+    return _identified(value, _ids_by_key(), _table()["names"], "python -m omnivoice languages lists them all")
 
 
 def resolve_language(name: str | None) -> tuple[str | None, list[str]]:
-    """(id, warnings) for an id, name, alias or tag; id None = unspecified, and the model guesses from the text.
+    """Return the same id and no warnings, or (None, [warning]) for a language that is not known.
 
-    None, "" and "auto" are unspecified without a warning; an unknown name is so with one. Raises InputError for
-    what is no string.
+    Raises InputError for anything but a string or None; None is unspecified, as "auto" is.
     """
     if name is None:
         return None, []
     if not isinstance(name, str):
         raise InputError(f"language must be a string or None, got {shown(name)}")
-    key = _folded(name)
-    if not key or key in _table()["unspecified"]:
-        return None, []
-    known = _ids_by_key()
-    found = next((known[form] for form in _forms(key) if form in known), None) if len(key) <= _MAX_NAME_CHARS else None
-    return (found, []) if found else (None, [_unknown(name, key)])
+    try:
+        return language_id(name), []
+    except InputError as error:
+        return None, [f"{error}. The model guesses the language from the text instead"]
 
 
 def language_options() -> tuple[tuple[str, str], ...]:
-    """(id, display name) of every language, by name: for menus and lists."""
+    """Return (id, display name) of every language, by name, for menus and lists."""
     return tuple(sorted(_table()["names"].items(), key=lambda item: _folded(item[1])))
+
+
+def whisper_languages() -> Mapping[str, str]:
+    """Return {display name: Whisper's id} of the 100 languages that Whisper transcribes."""
+    return cast("Mapping[str, str]", load_table("text/whisper_languages.json"))
+
+
+def whisper_language_id(value: str) -> str | None:
+    """Return Whisper's id of the language that `value` names; otherwise as `language_id`."""
+    names = {code: name for name, code in whisper_languages().items()}
+    return _identified(
+        value, _whisper_ids_by_key(), names, f"Whisper knows {len(names)} languages; the menu lists them"
+    )
+
+
+def _identified(value: object, known: Mapping[str, str], names: Mapping[str, str], where_listed: str) -> str | None:
+    """Look `value` up in `known`, {folded spelling: id}; `names`, {id: display name}, is for the error message."""
+    if not isinstance(value, str):
+        raise InputError(f"language must be a string, got {shown(value)}: {_ACCEPTED}")
+    key = _folded(value)
+    if not key or key in _table()["unspecified"]:
+        return None
+    if len(key) <= _MAX_NAME_CHARS:
+        for form in _forms(key):
+            if form in known:
+                return known[form]
+    close = _close_matches(key[:_MAX_NAME_CHARS], known)
+    hint = f"did you mean {', '.join(f'{names[code]} ({code})' for code in close)}? " if close else ""
+    raise InputError(f"language {shown(value)} is not known: {hint}{_ACCEPTED}; {where_listed}")
+
+
+def _close_matches(key: str, known: Mapping[str, str]) -> list[str]:
+    """Return up to four ids whose spellings resemble `key` or contain it."""
+    containing = [form for form in known if len(key) > 3 and key in form]
+    spellings = (*difflib.get_close_matches(key, known, n=_MAX_SUGGESTIONS), *containing)
+    return list(dict.fromkeys(known[form] for form in spellings))[:_MAX_SUGGESTIONS]
 
 
 def _table() -> dict[str, dict[str, str]]:
@@ -50,7 +96,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 @cache
 def _ids_by_key() -> dict[str, str]:
-    """Every spelling that is known, folded, and its id; ids win over names, names over aliases."""
+    """Return {folded spelling: id}; ids win over names, and names win over aliases."""
     names = _table()["names"]
     known = {_folded(alias): language for alias, language in _table()["aliases"].items()}
     known.update((_folded(display), language) for language, display in names.items())
@@ -58,28 +104,30 @@ def _ids_by_key() -> dict[str, str]:
     return known
 
 
+@cache
+def _whisper_ids_by_key() -> dict[str, str]:
+    """Return {folded spelling: Whisper's id}: its own ids and names, and every alias of the same languages."""
+    ours = _ids_by_key()
+    whisper_ids = {ours[code]: code for code in whisper_languages().values() if code in ours}
+    whisper_ids.setdefault("nb", "no")  # Whisper has one id for Bokmål and for Norwegian
+    known = {key: whisper_ids[language] for key, language in ours.items() if language in whisper_ids}
+    for name, code in whisper_languages().items():
+        known.update({_folded(name): code, code: code})
+    return known
+
+
 def _folded(name: str) -> str:
-    """Without case, accents and needless space."""
+    """Return `name` without case, accents or repeated spaces."""
     plain = unicodedata.normalize("NFKD", name[: 4 * _MAX_NAME_CHARS]).lower()
     return " ".join("".join(char for char in plain if not unicodedata.combining(char)).split())
 
 
 def _forms(key: str) -> list[str]:
-    """What `key` may stand for, best first: itself, without a remark in brackets, without its subtags."""
+    """Return what `key` may stand for, best first: as it is, without a remark in brackets, without its subtags."""
     spaced = key.replace("_", " ")
-    first, *subtags = re.split("[-_]", key)
-    extended = subtags[:1] if subtags and len(subtags[0]) == _EXTENDED else []
-    return [key, key.replace("_", "-"), spaced, spaced.partition("(")[0].strip(), *extended, first.strip()]
-
-
-def _unknown(name: str, key: str) -> str:
-    known, names = _ids_by_key(), _table()["names"]
-    short = key[:_MAX_NAME_CHARS]
-    within = [form for form in known if len(short) > 3 and short in form]
-    close = dict.fromkeys(known[form] for form in (*difflib.get_close_matches(short, known, n=4), *within))
-    hints = ", ".join(f"{names[language]} ({language})" for language in list(close)[:4])
-    return (
-        f"language {shown(name)} is not known and is left open: the model guesses it from the text; "
-        + (f"close are {hints}; " if hints else "")
-        + "every id and name: python -m omnivoice languages"
-    )
+    forms = [key, key.replace("_", "-"), spaced, spaced.partition("(")[0].strip()]
+    first, *subtags = re.split("[-_]", re.sub(r"[.@][\w-]*", "", key))  # a POSIX locale: de_DE.UTF-8, ca_ES@valencia
+    if all(map(_SUBTAG.fullmatch, subtags)):
+        forms += [subtag for subtag in subtags[:1] if _EXTENDED.fullmatch(subtag)]
+        forms.append(first.strip())
+    return forms

@@ -27,13 +27,12 @@ from ..intake.text_in import clean_text
 from ..text.clean import speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
-from ..text.languages import resolve_language
+from ..text.languages import language_id
 from ..types import Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, check_clip_codes, content_of
 from .manifests import Manifest, Row
 
-_LEFT_OPEN = " and is left open: the model guesses it from the text"  # true of generation, not of training
 _UNSET = ("", "none", "null")
 _MAX_NAMED = 5
 
@@ -163,10 +162,7 @@ def _language(name: str | None) -> str | None:
     """The id, or None where none is given; raises InputError for one that is not known: it would be trained as none."""
     if name is not None and len(name) > MAX_LABEL_CHARS:
         raise InputError(f"language must be at most {MAX_LABEL_CHARS} characters, got {len(name)}")
-    found, warnings = resolve_language(name)
-    if warnings:
-        raise InputError("; ".join(warnings).replace(_LEFT_OPEN, ""))
-    return found
+    return None if name is None else language_id(name)
 
 
 def _label(instruct: str | None) -> str:

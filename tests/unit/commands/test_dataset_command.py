@@ -51,7 +51,7 @@ def test_a_list_and_another_folder_for_codes(source: Path, tmp_path: Path, capsy
         (["gone"], "error: gone does not exist: a dataset is a folder"),
         (["empty"], "error: empty holds no dataset: a dataset is a folder"),
         (["bad"], "error: no usable clip in bad, 1 rejected: a.txt: no recording of that name is beside it"),
-        (["set", "--language", "xx-nope"], "error: language 'xx-nope' is not known; close are"),
+        (["set", "--language", "xx-nope"], "error: language 'xx-nope' is not known: did you mean"),
         (["set", "--model", "gone"], "error: model folder gone does not exist"),
         (["set", "--device", "cuda:99"], "error: device 'cuda:99' cannot be used here"),
     ],

@@ -10,7 +10,13 @@ import pytest
 
 from omnivoice.errors import InputError
 from omnivoice.intake.tables import load_table
-from omnivoice.text.languages import language_options, resolve_language
+from omnivoice.text.languages import (
+    language_id,
+    language_options,
+    resolve_language,
+    whisper_language_id,
+    whisper_languages,
+)
 
 
 def test_the_table_is_upstreams(asset: Callable) -> None:
@@ -71,10 +77,21 @@ def test_every_alias_leads_to_a_language() -> None:
         ("no", "no"),
         ("nb-NO", "nb"),
         ("Brazilian_Portuguese", "pt"),
+        ("zh-cmn-Hans-CN", "zh"),
+        ("ZH_hant_tw", "zh"),
+        ("de-CH-1901", "de"),
+        ("sl-rozaj-biske", "sl"),
+        ("ca-ES-valencia", "ca"),
+        ("CA_es_VALENCIA", "ca"),
+        ("en-US-u-hc-h12", "en"),
+        ("en-GB-x-foo", "en"),
+        ("de_DE.UTF-8", "de"),
+        ("ca_ES@valencia", "ca"),
     ],
 )
 def test_aliases_and_tags(written: str, language: str) -> None:
     assert resolve_language(written) == (language, [])
+    assert language_id(written) == language
 
 
 def test_native_names(samples: dict) -> None:
@@ -85,13 +102,14 @@ def test_native_names(samples: dict) -> None:
 @pytest.mark.parametrize("written", [None, "", "  ", "auto", "Auto", "none", "None", "AUTO"])
 def test_unspecified_is_quiet(written: str | None) -> None:
     assert resolve_language(written) == (None, [])
+    assert written is None or (language_id(written) is None and whisper_language_id(written) is None)
 
 
 @pytest.mark.parametrize("written", ["xx-nope", "Klingon", "q", "x" * 100_000, "\ud800", "-", "_-_", "()"])
 def test_unknown_is_told(written: str) -> None:
     language, warnings = resolve_language(written)
     assert language is None
-    assert len(warnings) == 1 and "is not known and is left open" in warnings[0] and len(warnings[0]) < 400
+    assert len(warnings) == 1 and "is not known" in warnings[0] and "guesses" in warnings[0] and len(warnings[0]) < 400
 
 
 def test_close_matches_are_named() -> None:
@@ -103,6 +121,30 @@ def test_close_matches_are_named() -> None:
 def test_other_types_are_refused() -> None:
     with pytest.raises(InputError, match="language must be a string or None, got 5"):
         resolve_language(5)
+
+
+@pytest.mark.parametrize("identify", [language_id, whisper_language_id])
+def test_an_unknown_language_is_refused_with_close_names(identify: Callable[[str], str | None]) -> None:
+    with pytest.raises(InputError, match=r"'Portugese' is not known.*Portuguese \(pt\)") as told:
+        identify("Portugese")
+    assert len(str(told.value)) < 300
+    for value in ("en-", "en-toolongsubtag", "xx", "\ud800", "x" * 100_000):
+        with pytest.raises(InputError, match=r"language .* is not known"):
+            identify(value)
+    for value in (5, None, ["en"]):
+        with pytest.raises(InputError, match="language must be a string, got"):
+            identify(value)
+
+
+def test_whisper_knows_its_languages_by_every_spelling() -> None:
+    assert len(whisper_languages()) == 100
+    for name, code in whisper_languages().items():
+        for written in (name, name.upper(), code, f"{code}-ZZ"):
+            assert whisper_language_id(written) == code, written
+    spellings = {"ar-EG": "ar", "jv": "jw", "fil": "tl", "nb-NO": "no", "cmn": "zh", "zh-yue": "yue", "npi": "ne"}
+    assert {written: whisper_language_id(written) for written in spellings} == spellings
+    with pytest.raises(InputError, match="'Klingon' is not known"):
+        whisper_language_id("Klingon")
 
 
 def test_menus() -> None:
