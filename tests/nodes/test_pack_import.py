@@ -69,6 +69,7 @@ HEAVY = {
     "omnivoice",
     "pydub",
     "scipy",
+    "soundfile",
     "torchaudio",
     "transformers",
 }
