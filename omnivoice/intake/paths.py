@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -21,7 +22,6 @@ _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
     + [device + digit for device in ("COM", "LPT") for digit in "0123456789" + _SUPERSCRIPTS]
 )
-_MAX_COPIES = 9_999
 
 
 def as_path(path: object) -> Path:
@@ -79,30 +79,32 @@ def check_file_name(name: object) -> str:
     return name
 
 
-def unique_path(folder: str | PathLike[str], stem: str, ext: str) -> Path:
-    """A path in `folder` that no file has yet: stem.ext, else stem-1.ext, stem-2.ext and so on.
+def match_name(name: object, choices: Iterable[str]) -> str | None:
+    """Return the one of `choices` that `name` means, or None.
 
-    ext: with its dot, e.g. ".wav". Names that differ only in case or Unicode form count as taken. Another process
-    may still take the name first: write with `overwrite=False`. Raises InputError for a bad name, FileError for a
-    bad folder.
+    An exact match comes first. Then Unicode forms (NFC, NFD) and `\\` and `/` count as equal, and then upper and
+    lower case as well. Raises InputError when several choices match equally well: the user must say which.
     """
-    where = as_path(folder)
-    check_file_name(stem + ext)
-    try:
-        taken = {_folded(entry) for entry in os.listdir(where)}
-    except OSError as error:
-        raise FileError(f"cannot list folder {shown_name(where)}: {error.strerror}") from error
-    for copy in range(_MAX_COPIES + 1):
-        name = check_file_name(f"{stem}-{copy}{ext}" if copy else stem + ext)
-        if _folded(name) not in taken:
-            return where / name
-    raise FileError(f"folder {shown_name(where)} holds {_MAX_COPIES} files named like {stem}{ext}: choose another name")
+    if not isinstance(name, str):
+        return None
+    names = list(dict.fromkeys(choices))
+    if name in names:
+        return name
+    for form in (_composed, _folded):
+        found = [choice for choice in names if form(choice) == form(name)]
+        if len(found) > 1:
+            some = ", ".join(shown(choice) for choice in found[:5])
+            raise InputError(f"{shown(name)} could be any of {some}: write the name exactly as one of them")
+        if found:
+            return found[0]
+    return None
 
 
 def find_like(folder: str | PathLike[str], name: str) -> Path | None:
-    """The entry of `folder` that has `name`, but for case and Unicode form, as some file systems see it; or None.
+    """Return the entry of `folder` whose name equals `name` in all but case and Unicode form, or None.
 
-    Raises FileError for a folder that cannot be listed.
+    File systems that ignore either would take both names for one file. Raises FileError for a folder that cannot be
+    listed.
     """
     where = as_path(folder)
     try:
@@ -111,5 +113,9 @@ def find_like(folder: str | PathLike[str], name: str) -> Path | None:
         raise FileError(f"cannot list folder {shown_name(where)}: {error.strerror}") from error
 
 
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name.replace("\\", "/"))
+
+
 def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    return unicodedata.normalize("NFC", _composed(name).casefold())

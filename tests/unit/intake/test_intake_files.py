@@ -15,7 +15,8 @@ import pytest
 
 from omnivoice.errors import FileError
 from omnivoice.intake import files
-from omnivoice.intake.files import open_regular, parse_json, read_bytes, read_json, write_atomic
+from omnivoice.intake.files import file_stamp, open_regular, parse_json, read_bytes, read_json, write_atomic
+from omnivoice.intake.limits import MIB
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="pipes, umask and fork are POSIX")
 OLD, NEW = b"old" * 1000, b"new" * 2000
@@ -433,3 +434,40 @@ def test_the_folder_is_synced_after_the_rename(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "replace", replace)
     write_atomic(tmp_path / "a", NEW)
     assert log[:2] == ["file", "replace"] and len(log) == 3
+
+
+@pytest.mark.parametrize("size", [10, MIB, MIB + 1, 5 * MIB])
+def test_a_replaced_file_has_another_stamp(tmp_path: Path, size: int) -> None:
+    """Equal size and time, other bytes: as a copy that keeps times, or a file system with coarse times, leaves it."""
+    path = tmp_path / "voice"
+    for at in {0, size // 2 // 32 * 32, size - 1}:
+        path.write_bytes(bytes(size))
+        before = file_stamp(path)
+        assert file_stamp(path) == before
+        time = path.stat().st_mtime_ns
+        other = tmp_path / "other"
+        other.write_bytes(bytes(at) + b"x" + bytes(size - at - 1))
+        os.replace(other, path)
+        os.utime(path, ns=(time, time))
+        assert file_stamp(path) != before and path.stat().st_mtime_ns == time and path.stat().st_size == size
+
+
+def test_a_stamp_looks_at_the_content_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where ctime and inode tell nothing, as on some network drives."""
+    same = os.stat_result((0o100644, 1, 1, 1, 0, 0, 10, 0, 0, 0))
+    monkeypatch.setattr(files.os, "fstat", lambda handle: same)
+    stamps = set()
+    for content in (b"a" * 10, b"b" * 10, b"a" * 10):
+        (tmp_path / "voice").write_bytes(content)
+        stamps.add(file_stamp(tmp_path / "voice"))
+    assert len(stamps) == 2
+
+
+def test_a_stamp_reads_little_of_a_large_file(tmp_path: Path) -> None:
+    with (tmp_path / "model").open("wb") as file:
+        file.truncate(8 << 30)
+    assert file_stamp(tmp_path / "model").startswith(f"{8 << 30}-")
+
+
+def test_the_stamp_of_what_is_no_file(tmp_path: Path) -> None:
+    assert file_stamp(tmp_path / "absent") == file_stamp(tmp_path) == "missing"

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import CheckpointError, FileError, InputError
-from omnivoice.intake import paths
-from omnivoice.intake.paths import as_path, check_file_name, find_like, model_folder, shown_name, unique_path
+from omnivoice.intake.paths import as_path, check_file_name, find_like, match_name, model_folder, shown_name
 
 REFUSED = [
     "",
@@ -186,26 +185,40 @@ def test_shown_name_hides_folders_and_control_characters() -> None:
     assert len(shown_name("x" * 5000)) == 80
 
 
-def test_unique_path_counts_up(tmp_path: Path) -> None:
-    assert unique_path(tmp_path, "a", ".wav").name == "a.wav"
-    (tmp_path / "A.WAV").touch()
-    assert unique_path(tmp_path, "a", ".wav").name == "a-1.wav"
-    (tmp_path / "a-1.wav").touch()
-    assert unique_path(tmp_path, "a", ".wav").name == "a-2.wav"
-    (tmp_path / "e\u0301.wav").touch()
-    assert unique_path(tmp_path, "\u00c9", ".wav").name == "\u00c9-1.wav"
+NFC, NFD = "J\u00fcrgen", "Ju\u0308rgen"
 
 
-def test_unique_path_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="file name"):
-        unique_path(tmp_path, "../a", ".wav")
-    for name in ("b.x", *(f"b-{copy}.x" for copy in range(1, 4))):
-        (tmp_path / name).touch()
-    monkeypatch.setattr(paths, "_MAX_COPIES", 3)
-    with pytest.raises(FileError, match=r"holds 3 files named like b\.x: choose another name$"):
-        unique_path(tmp_path, "b", ".x")
-    with pytest.raises(FileError, match=r"^cannot list folder missing: "):
-        unique_path(tmp_path / "missing", "a", ".wav")
+@pytest.mark.parametrize(
+    "name, choices, found",
+    [
+        ("a", ["b", "a"], "a"),
+        ("a", ["A", "a"], "a"),  # an exact match wins over every other
+        (NFC, [NFD], NFD),
+        (NFD, [NFC], NFC),
+        (NFD, [NFC, NFD], NFD),
+        (NFC, [NFD, NFD.upper()], NFD),  # another form only is closer than another case
+        ("j\u00fcRGEN", [NFD], NFD),
+        ("stra\u00dfe", ["STRASSE"], "STRASSE"),
+        ("speakers\\a", ["speakers/a"], "speakers/a"),
+        ("speakers/A", ["speakers\\a"], "speakers\\a"),
+        ("a", ["a", "a"], "a"),
+        ("", ["a"], None),
+        ("a", [], None),
+        ("Jurgen", [NFC], None),
+        (None, ["None"], None),
+        (3, ["3"], None),
+        (["a"], ["a"], None),
+    ],
+)
+def test_match_name(name: object, choices: list[str], found: str | None) -> None:
+    assert match_name(name, choices) == match_name(name, iter(choices)) == found
+
+
+@pytest.mark.parametrize("name, choices", [("VOICE", ["Voice", "voice"]), ("a\\b", ["a/B", "A/b"])])
+def test_an_ambiguous_name_is_refused_with_its_candidates(name: str, choices: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        match_name(name, choices)
+    assert all(repr(choice) in str(caught.value) for choice in choices)
 
 
 def test_a_name_is_found_in_any_case_and_form(tmp_path: Path) -> None:
