@@ -40,7 +40,7 @@ NAMED_EXCEPTION = ("voice", "intake")
 
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 # Imported inside functions of these rooms only: the pack loads without them, and the feature that needs one says so.
-LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}, "matplotlib": {"commands"}}
+LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # What speaks to the network, and the one file that may. The rules know rooms alone: a test of its own names the file.
 NETWORK, NETWORK_FILE = {"http", "urllib"}, "omnivoice/intake/fetch.py"
@@ -404,7 +404,7 @@ ALLOWED: list[tuple[str, str]] = [
     ("codec", "from ..ops import Ops\nfrom . import layers\nfrom .x import y\ndef f(ops):\n    return ops.Linear(1)"),
     ("engine", "import logging\nlog = logging.getLogger('x')"),
     ("engine", "def f(s):\n    try:\n        return s.replace('a', 'b')\n    except BaseException:\n        raise"),
-    ("commands", "def f():\n    import matplotlib\n    print('x')"),
+    ("commands", "def f():\n    print('x')"),
     ("intake", "import urllib.request"),
 ]
 ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.model import byte_tokenizer, fill
 from omnivoice import Engine, GenerationRequest, Sampling, VoicePrompt, Waveform
 from omnivoice.codec import CodecDecoder, CodecEncoder
-from omnivoice.commands.bench_model import byte_tokenizer, fill
 from omnivoice.config import AcousticConfig, CodecConfig, LMConfig, SemanticConfig
 from omnivoice.generate import budget
 from omnivoice.generate.budget import row_bytes, rows_per_batch

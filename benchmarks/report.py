@@ -1,7 +1,6 @@
-"""How `bench` shows its numbers: tables of at most 100 ASCII columns, and one picture of three panels.
+"""Text tables of at most 100 ASCII columns, and a picture of three panels that shows how the cost grows.
 
-The picture needs matplotlib, which nothing else here does; it is drawn in memory, without a display. Nothing is
-measured here.
+Only the picture needs matplotlib. It is drawn in memory, without a display.
 """
 
 from __future__ import annotations
@@ -9,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 
-from ..errors import InputError
-from .bench_measure import CodecTime, Point, Roofline, Spread, StepTime, Worth
+from benchmarks.measure import CodecTime, Point, Roofline, Spread, StepTime, Worth
+from omnivoice.errors import InputError
 
 WIDTH = 100
-NO_MATPLOTLIB = "--plot needs matplotlib, the extra named bench: pip install matplotlib"
+NO_MATPLOTLIB = "--plot needs matplotlib: pip install matplotlib"
 PANELS = {
     "audio": ("audio (s)", "computing per audio, 32 steps (s/s)", "Length: 5 s reference"),
     "batch": ("items of 5 s, 5 s reference each", "one step of the whole batch (s)", "Batch"),
@@ -22,7 +21,7 @@ PANELS = {
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows below a header, columns as wide as their widest cell; the first to the left, the others to the right."""
+    """Return a table with the first column aligned left and the others aligned right."""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     lines = []
     for first, *others in (header, ["-" * width for width in widths], *rows):
@@ -31,17 +30,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def spread(value: Spread, digits: int = 0) -> str:
-    """1234 (1200-1300)."""
+    """Return a spread as "1234 (1200-1300)"."""
     return f"{value.median:.{digits}f} ({value.least:.{digits}f}-{value.largest:.{digits}f})"
 
 
 def size(value: int | None) -> str:
-    """Bytes in GB of 10^9, or n/a."""
+    """Return bytes as GB of 10^9 bytes, or "n/a"."""
     return "n/a" if value is None else f"{value / 1e9:.2f} GB"
 
 
 def steps_table(rows: Sequence[StepTime]) -> str:
-    """One line per case."""
+    """Return a table with one line per case."""
     header = ("case", "rows", "ms/step (min-max)", "RTF", "tokens/s", "GFLOP", "GFLOP/s", "memory")
     return table(
         header,
@@ -62,7 +61,7 @@ def steps_table(rows: Sequence[StepTime]) -> str:
 
 
 def speedups_table(rows: Sequence[Worth]) -> str:
-    """One line per speed-up switched off."""
+    """Return a table with one line per speed-up that was switched off."""
     header = ("switched off", "case", "on, ms/step", "off, ms/step", "off / on (min-max)", "tokens")
     return table(
         header,
@@ -81,18 +80,18 @@ def speedups_table(rows: Sequence[Worth]) -> str:
 
 
 def codec_table(rows: Sequence[CodecTime]) -> str:
-    """Encoder and decoder."""
+    """Return the table of the encoder and the decoder."""
     return table(("codec", "s (min-max)", "memory"), [(r.name, spread(r.seconds, 3), size(r.peak_bytes)) for r in rows])
 
 
 def roofline_line(roofline: Roofline) -> str:
-    """The products by library, and what a step reaches of the better one."""
+    """Return the rates of the matrix products by library, and the share of the best that a step reaches."""
     products = ", ".join(f"{name} {rate:.0f}" for name, rate in roofline.products.items())
-    return f"GFLOP/s: bare products {products}; a clone's step {roofline.step:.0f} ({roofline.share:.0%} of the best)"
+    return f"GFLOP/s: matrix products {products}; a clone's step {roofline.step:.0f} ({roofline.share:.0%} of the best)"
 
 
 def growth_table(growth: Mapping[str, Sequence[Point]]) -> str:
-    """One line per point."""
+    """Return a table with one line per point."""
     names = {"audio": "audio, s", "batch": "batch, items", "reference": "reference, s"}
     rows = [
         (
@@ -108,7 +107,7 @@ def growth_table(growth: Mapping[str, Sequence[Point]]) -> str:
 
 
 def require_matplotlib() -> None:
-    """Raises InputError that says how to get it, before minutes of work are done."""
+    """Raise InputError, which says how to install matplotlib, if it is missing."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
@@ -116,7 +115,7 @@ def require_matplotlib() -> None:
 
 
 def draw(growth: Mapping[str, Sequence[Point]], title: str) -> bytes:
-    """The three panels as a PNG file."""
+    """Return the picture of three panels as a PNG file's bytes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), dpi=120, layout="constrained")

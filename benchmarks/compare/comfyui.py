@@ -1,10 +1,10 @@
-"""The node inside a real ComfyUI on the CPU against the command line's engine in the same Python, by turns.
+"""The node inside a real ComfyUI on the CPU against the engine without ComfyUI, in the same Python, alternating.
 
-Shows whether ComfyUI's layers and patchers cost speed. A server is started as in tests/comfyui, with the pack alone
-and the model linked into its folders; it makes the same cloned speech as an engine in a process of ComfyUI's Python.
-Both tell when each step ends: the server by its websocket, the engine by its callback.
-usage: python tests/parity/bench_comfyui.py FOLDER [--rounds 5] [--steps 4] [--threads 2] [--dtype fp32] [--json FILE]
-Needs COMFYUI_PATH (and COMFYUI_PYTHON) and the test requirements.
+usage: python -m benchmarks.compare.comfyui FOLDER [--rounds 5] [--steps 4] [--threads 2] [--dtype fp32] [--json FILE]
+It shows whether ComfyUI's layers and patchers cost speed. A server with only this pack, started as in tests/comfyui,
+makes the same cloned speech as an engine in a process of ComfyUI's Python. Both report the end of each step: the
+server over its websocket, the engine through its callback. Needs COMFYUI_PATH (and COMFYUI_PYTHON) and the test
+requirements.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SIDES = ("engine", "comfyui")
 
 
 def comfyui_fixtures():
-    """tests/comfyui/conftest.py as a module: how a server is started and spoken to."""
+    """Return tests/comfyui/conftest.py as a module: it starts a server and talks to it."""
     spec = importlib.util.spec_from_file_location("comfyui_conftest", ROOT / "tests" / "comfyui" / "conftest.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,13 +36,13 @@ def comfyui_fixtures():
 
 
 def lasted(ends):
-    """Seconds of a step, of [(step, when it ended)]: from the first told to the last, since ComfyUI leaves some out."""
+    """Return the seconds per step of [(step, time of its end)]. ComfyUI reports only some of the steps."""
     (first, began), (last, ended) = ends[0], ends[-1]
     return (ended - began) / (last - first)
 
 
 class Server:
-    """ComfyUI with the pack and the model."""
+    """A ComfyUI server with the pack and the model."""
 
     def __init__(self, options, base, fixtures):
         tree = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "ComfyUI")
@@ -74,7 +74,7 @@ class Server:
         return self.node("OmniVoiceReferenceAudio")["inputs"]["transcript"]
 
     def run(self, seed):
-        """Seconds of a step; the seed must be new, or the answer comes from a cache."""
+        """Return the seconds per step. The seed must be new, or the answer comes from a cache."""
         self.node("OmniVoiceSynthesize")["inputs"]["seed"] = seed
         speaker = next(key for key, node in self.prompt.items() if node["class_type"] == "OmniVoiceSynthesize")
         ends, kind, data = [], "", {}
@@ -104,8 +104,8 @@ for line in sys.stdin:
 """
 
 
-class Alone:
-    """The command line's engine in ComfyUI's Python."""
+class Direct:
+    """The engine without ComfyUI, in ComfyUI's Python."""
 
     def __init__(self, options, python, transcript):
         arguments = [ROOT, options.folder, DTYPES[options.dtype], options.steps, transcript, TEXT, SECONDS]
@@ -130,7 +130,7 @@ def shown(found, scale=1.0, digits=2):
 def measure(options, base):
     server = Server(options, base, comfyui_fixtures())
     try:
-        sides = {"engine": Alone(options, server.python, server.transcript), "comfyui": server}
+        sides = {"engine": Direct(options, server.python, server.transcript), "comfyui": server}
         for side in SIDES:
             sides[side].run(0)  # warm up
         rounds = [{side: sides[side].run(seed) for side in SIDES} for seed in range(1, options.rounds + 1)]
@@ -143,7 +143,7 @@ def measure(options, base):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare.comfyui")
     parser.add_argument("folder")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4)

@@ -1,40 +1,41 @@
-"""The models that `bench` measures: random weights of the published sizes, or a loaded one; and their variants.
+"""Engines with random weights of the published sizes, and variants of an engine with other speed-ups.
 
-Unusual: nothing is downloaded or read but a table of sizes. Speed does not depend on what the weights are, as long as
-results stay finite, so they are drawn from a seed. A model made otherwise (linears not fused, plain layers) shares its
-weights with the first instead of copying them. Nothing is measured here.
+Nothing is downloaded. Speed does not depend on the values of the weights while results stay finite, so the weights are
+drawn from a seed. A variant (linear layers not fused, or plain layers) shares its weights with the original.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from ..codec import CodecDecoder, CodecEncoder
-from ..config import Json, parse_codec_config, parse_model_config
-from ..engine import Engine, codec_device
-from ..generate.graphs import StepGraphs
-from ..generate.sample import Sampler
-from ..intake.tables import load_table
-from ..lm import OmniVoiceLM, TextEmbedding
-from ..lm.fused import fused_rows
-from ..ops import PLAIN_OPS, TORCH_OPS
-from ..text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN, TextTokenizer
-from ..types import Speedups
+from omnivoice.codec import CodecDecoder, CodecEncoder
+from omnivoice.config import Json, parse_codec_config, parse_model_config
+from omnivoice.engine import Engine, codec_device
+from omnivoice.generate.graphs import StepGraphs
+from omnivoice.generate.sample import Sampler
+from omnivoice.intake.tables import load_table
+from omnivoice.lm import OmniVoiceLM, TextEmbedding
+from omnivoice.lm.fused import fused_rows
+from omnivoice.ops import PLAIN_OPS, TORCH_OPS
+from omnivoice.text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN, TextTokenizer
+from omnivoice.types import Speedups
 
 SIZES = ("full", "tiny")
-WORD = "a"  # one token, alone and after a space, in the published tokenizer and in the one here
-MADE = ("fused_linears", "fast_linear")  # the speed-ups that are decided when a model is made
-LOGIT_SPREAD = 3.0  # so that the best token is no near tie
+WORD = "a"  # a single token, with or without a space before it, in the published tokenizer and in the one here
+MADE = ("fused_linears", "fast_linear")  # the speed-ups that are chosen when a model is built
+LOGIT_SPREAD = 3.0  # wide enough that the best token is rarely a near tie
 
 
 def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: int = 0) -> Engine:
-    """An engine of the published sizes (or "tiny") with random weights; the codec is float32, as always."""
-    table = cast("dict[str, dict[str, Json]]", load_table("commands/bench_sizes.json"))[size]
+    """Return an engine with random weights, of the published sizes or "tiny". Its codec is float32, as always."""
+    sizes = json.loads(Path(__file__).with_name("sizes.json").read_text(encoding="utf-8"))
+    table = cast("dict[str, dict[str, Json]]", sizes)[size]
     ignored = cast("dict[str, list[str]]", load_table("config_keys.json"))
     lm_config, codec_config = parse_model_config(table["model"], ignored), parse_codec_config(table["codec"], ignored)
     generator = torch.Generator().manual_seed(seed)
@@ -53,7 +54,7 @@ def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: 
 
 @torch.no_grad()
 def fill(module: nn.Module, generator: torch.Generator) -> None:
-    """Random weights that keep the size of what flows through: variance 1 / fan-in; norms and alphas 1, biases 0."""
+    """Fill a module with random weights of variance 1 / fan-in; norms and Snake alphas are 1, biases 0."""
     for name, parameter in module.named_parameters():
         if name.endswith("alpha") or (parameter.ndim == 1 and name.endswith("weight")):
             parameter.fill_(1.0)
@@ -66,15 +67,15 @@ def fill(module: nn.Module, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def randomize(weight: Tensor, scale: float, generator: torch.Generator) -> None:
-    """Normal numbers of deviation scale / sqrt(fan-in), in place; drawn on the CPU, the same for every device."""
+    """Fill a weight with normal numbers of deviation scale / sqrt(fan-in), drawn on the CPU for every device."""
     deviation = scale / weight[0].numel() ** 0.5
     weight.copy_(torch.empty(weight.shape).normal_(0.0, deviation, generator=generator))
 
 
 def byte_tokenizer() -> TextTokenizer:
-    """A tokenizer of single bytes and of `WORD` after a space, in the form of the published one."""
+    """Return a tokenizer with a token for every byte and one for " " + `WORD`, in the published form."""
     shown = [chr(b) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174 else "" for b in range(256)]
-    spare = iter(range(256, 512))  # the bytes that do not show are written as the letters from here on
+    spare = iter(range(256, 512))  # bytes that are not printable are written as these letters
     alphabet = [letter or chr(next(spare)) for letter in shown]
     pair = [alphabet[ord(" ")], WORD]
     vocab = {token: i for i, token in enumerate([*alphabet, "".join(pair)])}
@@ -96,13 +97,13 @@ def byte_tokenizer() -> TextTokenizer:
 
 
 def variant(sampler: Sampler, speedups: Speedups) -> Sampler:
-    """The same weights, shared, sampled with `speedups` and nothing else."""
+    """Return a sampler that shares the weights and uses exactly `speedups`."""
     graphs = StepGraphs(mode="auto" if speedups.graphs else "off")
     return replace(sampler, lm=remade(sampler.lm, speedups), speedups=speedups, graphs=graphs)
 
 
 def remade(lm: OmniVoiceLM, speedups: Speedups) -> OmniVoiceLM:
-    """`lm` itself, or the same weights in a model made without what `speedups` leaves out."""
+    """Return `lm`, or a model that shares its weights and is built without the speed-ups that are off."""
     if all(getattr(speedups, name) for name in MADE):
         return lm
     ops = TORCH_OPS if speedups.fast_linear else PLAIN_OPS
@@ -115,7 +116,7 @@ def remade(lm: OmniVoiceLM, speedups: Speedups) -> OmniVoiceLM:
 
 
 def unfused(lm: OmniVoiceLM) -> dict[str, Tensor]:
-    """The weights under the checkpoint's names: rows of the fused ones, not copies."""
+    """Return the weights under the checkpoint's names; those of fused layers are views of their rows."""
     weights = lm.state_dict()
     parts = {
         name: weights[target][start : start + rows] for name, (target, start, rows) in fused_rows(lm.config).items()
@@ -124,7 +125,7 @@ def unfused(lm: OmniVoiceLM) -> dict[str, Tensor]:
 
 
 def weight_bytes(engine: Engine) -> int:
-    """Bytes of all weights, the encoder's and the text embedding's included."""
+    """Return the bytes of all weights, including the encoder and the text embedding."""
     modules = (engine.lm, engine.decoder, engine.encoder)
     weights = [engine.sampler.text.weight, *(p for module in modules for p in module.parameters())]
     return sum(w.numel() * w.element_size() for w in weights)

@@ -1,24 +1,28 @@
-"""`bench` on a tiny model: its tables and JSON, refusals, and the numbers that are counted and not timed."""
+"""`python -m benchmarks` on a tiny model: tables, JSON, refused options, and the numbers that are not times."""
 
+import ast
 import json
+import runpy
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from omnivoice.__main__ import main
-from omnivoice.commands import bench, bench_report
-from omnivoice.commands.bench_cases import CLONE, SHOWN_IN, STEP_CASES, Bench, Case, watch_memory
-from omnivoice.commands.bench_flops import product_rates, step_flops
-from omnivoice.commands.bench_measure import EVERYTHING, Point, Spread, StepTime, Worth, measure_speedups
-from omnivoice.commands.bench_model import MADE, byte_tokenizer, random_engine, variant, weight_bytes
-from omnivoice.intake.machine import anonymous_bytes, processor_name
+from benchmarks import __main__ as bench
+from benchmarks import report
+from benchmarks.cases import CLONE, SHOWN_IN, STEP_CASES, Bench, Case, watch_memory
+from benchmarks.flops import product_rates, step_flops
+from benchmarks.machine import anonymous_bytes, processor_name
+from benchmarks.measure import EVERYTHING, Point, Spread, StepTime, Worth, measure_speedups
+from benchmarks.model import MADE, byte_tokenizer, random_engine, variant, weight_bytes
 from omnivoice.lm import PackedLayout
 from omnivoice.types import Speedups
 
+ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
 LINUX = sys.platform == "linux"
 
@@ -34,7 +38,7 @@ def tiny(engine):
 
 
 def run(capsys, *arguments):
-    code = main(["bench", "--size", "tiny", "--rounds", "1", "--steps", "1", *map(str, arguments)])
+    code = bench.main(["--size", "tiny", "--rounds", "1", "--steps", "1", *map(str, arguments)])
     return code, capsys.readouterr()
 
 
@@ -42,7 +46,7 @@ def test_tables_are_ascii_of_100_columns_and_the_json_has_the_same(capsys, tmp_p
     target = tmp_path / "numbers.json"
     code, printed = run(capsys, "--json", target)
     assert code == 0, printed.err
-    assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= bench_report.WIDTH
+    assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= report.WIDTH
     found = json.loads(target.read_text())
     assert [row["case"] for row in found["steps"]] == [case.name for case in STEP_CASES]
     elsewhere = {"graphs", "windows"}  # the one needs a GPU, the other matters to the codec alone
@@ -69,7 +73,7 @@ def test_nothing_of_the_user_is_told(capsys, tmp_path, monkeypatch):
     code, printed = run(capsys, "--cases", "codec", "--json", "n.json")
     assert code == 0
     told = printed.out + (tmp_path / "n.json").read_text()
-    assert "somebody" not in told and str(tmp_path) not in told and "/" not in processor_name()
+    assert "somebody" not in told and str(tmp_path) not in told and str(tmp_path) not in processor_name()
     assert processor_name() in told
 
 
@@ -108,7 +112,7 @@ def test_plot_without_matplotlib_says_how_to_get_it(capsys, tmp_path, monkeypatc
 def test_plot_is_a_png():
     pytest.importorskip("matplotlib")
     points = [Point(1.0, 0.1, 0.5), Point(2.0, 0.3, 0.6)]
-    picture = bench_report.draw({"audio": points, "batch": points, "reference": points}, "a machine")
+    picture = report.draw({"audio": points, "batch": points, "reference": points}, "a machine")
     assert picture.startswith(b"\x89PNG") and len(picture) > 10_000
 
 
@@ -124,9 +128,9 @@ def test_a_wide_number_keeps_the_table_within_its_columns():
     slow = Spread(123456.7, 123456.7, 123456.7)
     step = StepTime("no_reference", 99999, 99999, slow, 1234.567, 99999.0, 99999.9, 99999.0, 10**12)
     worth = Worth("one_pass_guidance", "guidance_0", slow, slow, Spread(10.55, 10.55, 10.55), False)
-    for text in (bench_report.steps_table([step]), bench_report.speedups_table([worth])):
-        assert max(map(len, text.splitlines())) <= bench_report.WIDTH
-    assert "DIFFER" in bench_report.speedups_table([worth])
+    for text in (report.steps_table([step]), report.speedups_table([worth])):
+        assert max(map(len, text.splitlines())) <= report.WIDTH
+    assert "DIFFER" in report.speedups_table([worth])
 
 
 @pytest.mark.parametrize(
@@ -216,3 +220,19 @@ def test_watching_sees_memory_that_is_freed_again():
     before = anonymous_bytes()
     result, peak = watch_memory(lambda: float(torch.ones(50_000_000).sum()))
     assert result == 50_000_000 and peak - before > 150_000_000
+
+
+@pytest.mark.parametrize("name", ["compare.comfyui", "compare.training", "compare.upstream", "loading", "memory"])
+def test_every_other_benchmark_starts(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_module(f"benchmarks.{name}", run_name="__main__")
+    assert done.value.code == 0 and "usage:" in capsys.readouterr().out
+
+
+def test_the_worker_that_runs_in_upstreams_environment_imports_nothing_of_this_repository():
+    source = (ROOT / "benchmarks" / "compare" / "upstream_worker.py").read_text(encoding="utf-8")
+    at_top = [node for node in ast.parse(source).body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {a.name for node in at_top if isinstance(node, ast.Import) for a in node.names}
+    names |= {node.module for node in at_top if isinstance(node, ast.ImportFrom)}
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names | {"torch"}

@@ -1,12 +1,12 @@
-"""Ours against upstream on one machine: the same checkpoint, text, seed and sizes, run by turns.
+"""This engine against upstream's package on one machine: the same checkpoint, text, seed and sizes, alternating.
 
-Upstream needs an environment of its own (see record.py); a full-size checkpoint with random weights will do.
-usage: python tests/parity/bench_upstream.py FOLDER --upstream-python PATH [--rounds 5] [--steps 4] [--cases clone,…]
+usage: python -m benchmarks.compare.upstream FOLDER --upstream-python PATH [--rounds 5] [--steps 4] [--cases clone,…]
                                              [--dtype bfloat16] [--json FILE]
-Timed cases print both medians with their spread, the median of the rounds' ratios with its own, and whether the
-tokens (or codes) were equal. The cost of a step does not depend on how many there are, so few steps tell the ratio.
-Further cases: operators (calls per step, by the profiler), start (a new process each: load and first step, and the
-memory that takes), long (60 s of speech against 15 s), agreement (our --dtype against our float32, teacher-forced).
+FOLDER is a checkpoint of the real size; random weights are enough. Upstream needs its own environment, as for
+tests/parity/record.py. A timed case prints both medians with their spread, the median ratio of the rounds with its
+spread, and whether the tokens (or codes) are equal. A step's cost does not depend on the number of steps, so a few
+steps are enough. Further cases: operators (calls per step, from the profiler), start (load and first step in a new
+process, and its memory), long (60 s of speech against 15 s), agreement (--dtype against float32, teacher-forced).
 """
 
 import argparse
@@ -20,18 +20,16 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benchmarks.machine import processor_name
 
-from omnivoice.intake.machine import processor_name
-
-WORKER = Path(__file__).with_name("bench_worker.py")
-# 60 tokens with the published tokenizer: style 5, frame 2, the rest the two texts.
+WORKER = Path(__file__).with_name("upstream_worker.py")
+# 60 tokens with the published tokenizer: 5 for the style, 2 around the text, and the two texts.
 REFERENCE_TEXT = "Good morning everyone, thank you all for coming to the meeting today."
 TEXT = (
     "The train to the coast leaves from platform nine at a quarter past seven, so please be there early, bring "
     "something warm to wear, and do not forget your ticket again."
 )
-LONG = {"15 s": 3, "60 s": 12}  # times the reference text, which lasts 5 s by the reference
+LONG = {"15 s": 3, "60 s": 12}  # repetitions of the reference text, which lasts 5 s
 SIDES = ("upstream", "ours")
 
 
@@ -57,7 +55,7 @@ def cases(steps):
 
 
 class Worker:
-    """A side in a process of its own."""
+    """One side, in its own process."""
 
     def __init__(self, options, side, dtype):
         python = options.upstream_python if side == "upstream" else sys.executable
@@ -108,13 +106,13 @@ def timed(options, workers, case):
 
 
 def operators(options, workers, case):
-    """Of a short case: how many calls there are does not depend on lengths."""
+    """Count the operator calls of a short case; their number does not depend on lengths."""
     short = {**case, "frames": 25, "reference": 25, "count": True}
     return {side: workers[side].run(short) for side in SIDES}
 
 
 def start(options, case):
-    """New processes by turns: seconds from the command, and from the imports, to the end of a first step."""
+    """Start new processes, alternating: seconds from the command, and from the imports, to the end of a first step."""
     rounds = [{side: first_step(options, side, case) for side in SIDES} for _ in range(options.rounds)]
     found = {side: {key: spread([r[side][key] for r in rounds]) for key in rounds[0][side]} for side in SIDES}
     for key in rounds[0]["ours"]:
@@ -132,7 +130,7 @@ def first_step(options, side, case):
 
 
 def long(options, case):
-    """Speech of two lengths, decoding included, a new process for each: seconds per second of audio, and memory."""
+    """Speak texts of two lengths, each in a new process: seconds per second of audio, decoding included, and memory."""
     found = {side: {} for side in options.long_sides.split(",")}
     for side in found:
         for name, times in LONG.items():
@@ -189,19 +187,19 @@ def print_long(found):
 
 def arguments():
     table = cases(1)
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare.upstream")
     parser.add_argument("folder")
     parser.add_argument("--upstream-python", required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", default="float32", help="ours; upstream always runs in float32")
-    parser.add_argument("--start-dtype", default="bfloat16", help="of both sides in the case start")
+    parser.add_argument("--dtype", default="float32", help="this engine's dtype; upstream always runs in float32")
+    parser.add_argument("--start-dtype", default="bfloat16", help="dtype of both sides in the case start")
     parser.add_argument("--long-sides", default="upstream,ours", help="who speaks the long text; upstream is slow")
     parser.add_argument(
         "--cases",
         default="clone,clone_10s,no_reference,guidance_0,encode_5s,decode_5s,operators",
-        help=f"of {','.join(table)},operators,agreement,start,long",
+        help=f"any of {','.join(table)},operators,agreement,start,long",
     )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
@@ -212,7 +210,7 @@ def arguments():
 
 
 def measure(options):
-    """The results by case; two processes serve all but start and long, which run alone."""
+    """Return the results by case. Two processes serve all cases but start and long, which start their own."""
     table, wanted = cases(options.steps), options.cases.split(",")
     results = {}
     if set(wanted) - {"start", "long"}:

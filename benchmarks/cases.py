@@ -1,8 +1,7 @@
-"""What `bench` measures, and how: cases of known size, run by turns, as medians with their spread.
+"""The cases that are measured, each of a known size, and how one is run, timed and watched.
 
-Unusual: variants of one case alternate within every round and only ratios within a round are compared, since a
-machine's speed drifts. Memory is watched during the warm-up, so that watching does not disturb the timing. Nothing
-is printed here.
+The variants of a case alternate within every round, and only ratios within a round are compared, because a machine's
+speed drifts. Memory is watched during the warm-up, so that watching it does not disturb the timing.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..engine import Engine
-from ..generate.run import Runner
-from ..intake.machine import anonymous_bytes
-from ..text.prompt import build_prompt
-from ..types import Chunk, GenerationPlan, GenerationRequest, Sampling, Speedups, VoicePrompt
-from .bench_model import WORD, variant
+from benchmarks.machine import anonymous_bytes
+from benchmarks.model import WORD, variant
+from omnivoice.engine import Engine
+from omnivoice.generate.run import Runner
+from omnivoice.text.prompt import build_prompt
+from omnivoice.types import Chunk, GenerationPlan, GenerationRequest, Sampling, Speedups, VoicePrompt
 
 FRAME_RATE, HOP = 25, 960
-FULL_STEPS = 32  # what the real-time factor is given for
+FULL_STEPS = 32  # the number of steps that the real-time factor refers to
 WATCH_SECONDS = 0.002
 LANGUAGE, SEED, PROMPT_TOKENS = "en", 7, 60
 
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to speak: sizes in audio frames (25 a second). steps: None = as the options say."""
+    """One thing to speak. Sizes are in audio frames, 25 per second. `steps` None takes the number from the options."""
 
     name: str
     frames: int = 125
@@ -48,7 +47,7 @@ STEP_CASES = (
     Case("no_reference", reference=0),
     Case("guidance_0", guidance=0.0),
 )
-# Where a speed-up shows, if not in the clone: early stop only in the full number of steps of a very short sound.
+# The cases in which a speed-up shows that does not show in the clone. Early stop needs very short audio and all steps.
 SHOWN_IN = {"skip_unguided": STEP_CASES[3], "early_stop": Case("0.08 s", frames=2, steps=FULL_STEPS)}
 GROWTH: Mapping[str, tuple[Case, ...]] = {
     "audio": tuple(Case(f"{s}", frames=s * FRAME_RATE) for s in (1, 2, 5, 10, 20, 40)),
@@ -59,7 +58,10 @@ GROWTH: Mapping[str, tuple[Case, ...]] = {
 
 @dataclass(frozen=True)
 class Bench:
-    """An engine under measurement, and how often; baseline: bytes held when it was ready, None if unknown."""
+    """An engine to measure, the steps of a run and the rounds of a measurement.
+
+    `baseline` is the memory held once the engine was ready, in bytes, or None if unknown.
+    """
 
     engine: Engine
     device: torch.device
@@ -68,21 +70,21 @@ class Bench:
     baseline: int | None
 
     def wait(self) -> None:
-        """Until the device has done what it was given."""
+        """Wait until the device has finished its work."""
         if self.device.type != "cpu":
             getattr(torch, self.device.type).synchronize()
 
     def runner(self, speedups: Speedups) -> Runner:
-        """What runs plans with `speedups`; weights are shared."""
+        """Return a runner that uses `speedups` and shares the engine's weights."""
         return Runner(variant(self.engine.sampler, speedups), self.engine.tokenizer)
 
     def speak(self, runner: Runner, case: Case) -> Callable[[], list[Tensor]]:
-        """A call that gives the codes [K, T] of every item of the case."""
+        """Return a function that generates the codes [K, T] of every item of the case."""
         plans = [self.plan(case, self.steps)] * case.batch
         return lambda: [chunks[0] for chunks in runner.run(plans, None, None)]
 
     def plan(self, case: Case, steps: int) -> GenerationPlan:
-        """The case as a plan, with a prompt of `PROMPT_TOKENS` tokens."""
+        """Return the plan of the case, with a prompt of `PROMPT_TOKENS` tokens."""
         K = self.engine.lm.config.codebooks
         codes = torch.randint(0, 1024, (K, case.reference), generator=torch.Generator().manual_seed(SEED))
         voice = VoicePrompt(codes, WORD, 0.1) if case.reference else None
@@ -93,7 +95,7 @@ class Bench:
         return GenerationPlan(request, (Chunk(text, case.frames),), LANGUAGE, None, SEED)
 
     def prompt_ids(self, text: str, voice: VoicePrompt | None) -> tuple[int, ...]:
-        """Token ids of the prompt of a case."""
+        """Return the token ids of a prompt."""
         return build_prompt(
             self.engine.tokenizer,
             text=text,
@@ -103,32 +105,35 @@ class Bench:
         ).ids
 
     def layout(self, case: Case) -> tuple[list[int], list[int]]:
-        """(rows, targets) of every document of the case."""
+        """Return the rows and the target rows of every document of the case, as two lists."""
         request = self.plan(case, 1).request
         length = len(self.prompt_ids(request.text, request.voice)) + case.reference + case.frames
         lengths = [length] * case.batch + ([case.frames] * case.batch if case.guidance else [])
         return lengths, [case.frames] * len(lengths)
 
     def sample_codes(self, frames: int) -> Tensor:
-        """Random codes [K, T] to decode."""
+        """Return random codes [K, T] to decode."""
         K, size = self.engine.lm.config.codebooks, self.engine.codec_config.codebook_size
         return torch.randint(0, size, (K, frames), generator=torch.Generator().manual_seed(SEED))
 
     def decode(self, frames: int, speedups: Speedups | None = None) -> Callable[[], Tensor]:
-        """A call that decodes `frames` frames as the engine does."""
+        """Return a function that decodes `frames` frames as the engine does."""
         engine, codes = copy(self.engine), self.sample_codes(frames)
         engine.sampler = variant(engine.sampler, speedups or Speedups())
         return lambda: engine._decode(codes)
 
     def encode(self, seconds: int) -> Callable[[], Tensor]:
-        """A call that encodes `seconds` of noise."""
+        """Return a function that encodes `seconds` of noise."""
         encoder, samples = self.engine.encoder, seconds * FRAME_RATE * HOP
-        sound = 0.1 * torch.randn(1, samples, generator=torch.Generator().manual_seed(SEED))
-        sound = sound.to(next(encoder.parameters()).device)
-        return lambda: encoder.encode(sound)
+        audio = 0.1 * torch.randn(1, samples, generator=torch.Generator().manual_seed(SEED))
+        audio = audio.to(next(encoder.parameters()).device)
+        return lambda: encoder.encode(audio)
 
     def alternate(self, calls: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
-        """Seconds of each call in each round, every other one backwards; warm them up before."""
+        """Return the seconds that each call takes in each round. Every other round runs in reverse order.
+
+        The calls must be warmed up before.
+        """
         seconds: dict[str, list[float]] = {name: [] for name in calls}
         for number in range(self.rounds):
             order = list(calls.items())
@@ -140,8 +145,10 @@ class Bench:
         return seconds
 
     def watched(self, call: Callable[[], object]) -> tuple[object, int | None]:
-        """The result of a call, and the most memory held meanwhile above the ready engine, in bytes; 0 where as much
-        was given back meanwhile."""
+        """Return the result of a call and the peak memory it took above the baseline, in bytes.
+
+        The peak is 0 when the process gave back as much memory meanwhile, and None where it is not known.
+        """
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
             held = torch.cuda.memory_allocated(self.device)
@@ -155,7 +162,7 @@ class Bench:
 
 
 def watch_memory(call: Callable[[], object]) -> tuple[object, int]:
-    """The result of a call, and the most anonymous memory of this process meanwhile, in bytes; Linux only."""
+    """Return the result of a call and the peak of this process's anonymous memory meanwhile, in bytes (Linux)."""
     peak, done = anonymous_bytes() or 0, threading.Event()
 
     def watch() -> None:

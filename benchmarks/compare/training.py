@@ -1,11 +1,12 @@
-"""Training at real size: seconds a step and peak memory, ours and upstream's, by turns in processes of their own.
+"""Training at the real size: seconds per step and peak memory, here and in upstream, alternating processes.
 
-usage: python tests/parity/bench_training.py FOLDER [--upstream-python PATH] [--steps 2] [--rounds 3] [--threads 1]
+usage: python -m benchmarks.compare.training FOLDER [--upstream-python PATH] [--steps 2] [--rounds 3] [--threads 1]
                                              [--clips 8] [--frames 125] [--json FILE]
-FOLDER: a checkpoint of real size, random weights will do. Upstream needs the environment of record.py and peft. Both
-sides train LoRA of rank 16 with audio modules whole on the same documents, in float32 on the CPU; a first step warms
-up and is not timed. "plain" keeps everything for the backward pass, "checkpointing" is our default. Peak: of the
-process's own memory (VmHWM), mapped weight files included, as both sides have them.
+FOLDER is a checkpoint of the real size; random weights are enough. Upstream needs the environment of
+tests/parity/record.py, with peft. Both sides train a LoRA of rank 16 with the audio modules in modules_to_save, on the
+same documents, in float32 on the CPU. A first step warms up and is not timed. "plain" keeps all activations for the
+backward pass; "checkpointing" is the default of this engine. The peak is the process's resident memory (VmHWM), which
+includes the mapped weight files on both sides.
 """
 
 import argparse
@@ -18,13 +19,14 @@ from pathlib import Path
 
 import torch
 
+ROOT = Path(__file__).resolve().parents[2]
 LINEARS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 SIDES = ("upstream", "plain", "checkpointing")
-PROMPT = 35  # text ids of a document
+PROMPT = 35  # text tokens of a document
 
 
 def documents(clips, frames, vocabulary):
-    """[(prompt ids, codes with masks [8, T], labels [8, T])]"""
+    """Return [(prompt ids, codes with masks [8, T], labels [8, T])]."""
     generator = torch.Generator().manual_seed(0)
     found = []
     for _ in range(clips):
@@ -36,7 +38,7 @@ def documents(clips, frames, vocabulary):
 
 
 def ours(folder, examples, steps, checkpointing):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(ROOT))  # this file runs as a script in both environments
     from omnivoice.ops import PLAIN_OPS
     from omnivoice.text.tokenizer import TextTokenizer
     from omnivoice.train.batches import Source

@@ -1,7 +1,7 @@
-"""The measurements of `bench`: each takes a `Bench` and gives plain numbers, ready for a table or for JSON.
+"""The measurements: each takes a `Bench` and returns plain numbers for a table or for JSON.
 
-Times are medians over the rounds with the least and the largest. What each speed-up is worth is measured by switching
-it off and nothing else, in turn with everything on. Nothing is printed here.
+Times are medians over the rounds, with the least and the largest. A speed-up is measured by switching only this one
+off, alternating with a run in which all are on.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from ..types import Speedups
-from .bench_cases import CLONE, FRAME_RATE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
-from .bench_flops import product_rates, step_flops
+from benchmarks.cases import CLONE, FRAME_RATE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
+from benchmarks.flops import product_rates, step_flops
+from omnivoice.types import Speedups
 
 GROWTH_STEPS, GROWTH_ROUNDS = 2, 3
 CODEC_SECONDS, LONG_SECONDS = 5, 20
@@ -24,7 +24,7 @@ EVERYTHING = "all of them"
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, least and largest of the rounds."""
+    """The median, least and largest value of the rounds."""
 
     median: float
     least: float
@@ -32,15 +32,16 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float], scale: float = 1.0) -> Spread:
-        """Of `values`, each times `scale`."""
+        """Return the spread of `values`, each multiplied by `scale`."""
         return cls(median(values) * scale, min(values) * scale, max(values) * scale)
 
 
 @dataclass(frozen=True)
 class StepTime:
-    """One case. real_time_factor: seconds of computing for a second of audio at 32 steps, decoding included.
+    """The time of a step in one case.
 
-    tokens_per_second: audio tokens, decoding left out. peak_bytes: beside the weights; None if unknown.
+    real_time_factor: seconds of computing per second of audio, at 32 steps and with decoding. tokens_per_second: audio
+    tokens, without decoding. peak_bytes: in addition to the weights; None if unknown.
     """
 
     case: str
@@ -56,7 +57,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Worth:
-    """What a speed-up is worth in a case: milliseconds a step with and without it, and whether the tokens are equal."""
+    """What a speed-up saves in a case: milliseconds per step with and without it, and whether the tokens are equal."""
 
     name: str
     case: str
@@ -68,7 +69,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class CodecTime:
-    """Seconds that encoding or decoding takes, and the memory beside the weights; None if unknown."""
+    """The seconds that encoding or decoding takes, and its memory in addition to the weights (None if unknown)."""
 
     name: str
     seconds: Spread
@@ -77,7 +78,7 @@ class CodecTime:
 
 @dataclass(frozen=True)
 class Roofline:
-    """GFLOP/s of the bare products of a clone's step, by library, what its step reaches, and their ratio."""
+    """GFLOP/s of the matrix products in a clone's step, by library; GFLOP/s of the whole step; and their ratio."""
 
     products: dict[str, float]
     step: float
@@ -86,7 +87,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Point:
-    """How cost grows: x (seconds of audio, items, or seconds of reference) and seconds a step; audio has a factor."""
+    """Seconds per step at size x: seconds of audio (with a real-time factor), items, or seconds of reference."""
 
     x: float
     seconds_per_step: float
@@ -94,7 +95,7 @@ class Point:
 
 
 def measure_steps(bench: Bench) -> list[StepTime]:
-    """Every case of `STEP_CASES`, with everything on."""
+    """Measure every case of `STEP_CASES` with all speed-ups on."""
     decode = median(_timed_decode(bench, CLONE.frames))
     return [_step_time(bench, case, decode) for case in STEP_CASES]
 
@@ -129,7 +130,10 @@ def _scaled(spread: Spread, by: float) -> Spread:
 
 
 def measure_codec(bench: Bench) -> list[CodecTime]:
-    """Encoding and decoding, long decoding with and without windows; by turns, the most memory last."""
+    """Measure encoding and decoding, and long decoding with and without windows.
+
+    The one that takes the most memory runs last.
+    """
     long, all_at_once = LONG_SECONDS * FRAME_RATE, replace(Speedups(), windows=False)
     calls = {
         f"encode {CODEC_SECONDS} s": bench.encode(CODEC_SECONDS),
@@ -143,9 +147,9 @@ def measure_codec(bench: Bench) -> list[CodecTime]:
 
 
 def measure_speedups(bench: Bench) -> list[Worth]:
-    """Each speed-up off, then all of them, against everything on.
+    """Measure the clone with each speed-up off, and with all of them off, against all on.
 
-    Left out are those that cannot matter on this device, and windows, which matter to the codec alone.
+    Speed-ups that make no difference on this device are left out, and so are windows, which only concern the codec.
     """
     found: list[Worth] = []
     elsewhere = ("windows", "graphs" if bench.device.type == "cpu" else "fast_linear")
@@ -160,7 +164,7 @@ def measure_speedups(bench: Bench) -> list[Worth]:
 
 
 def _worth(bench: Bench, case: Case, off: dict[str, Speedups]) -> list[Worth]:
-    """One case: the variants in `off` and everything on, by turns."""
+    """Measure one case with the speed-ups in `off`, alternating with all speed-ups on."""
     calls = {name: bench.speak(bench.runner(s), case) for name, s in {"": Speedups(), **off}.items()}
     codes = {name: call() for name, call in calls.items()}
     seconds, scale = bench.alternate(calls), 1000 / (case.steps or bench.steps)
@@ -182,7 +186,7 @@ def _same(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
 
 
 def measure_roofline(bench: Bench) -> Roofline:
-    """A clone's step against the bare products in it."""
+    """Compare a clone's step with the matrix products in it."""
     lengths, targets = bench.layout(CLONE)
     lm = bench.engine.lm
     call = bench.speak(bench.runner(Speedups()), CLONE)
@@ -194,7 +198,7 @@ def measure_roofline(bench: Bench) -> Roofline:
 
 
 def measure_growth(bench: Bench) -> dict[str, list[Point]]:
-    """How the cost of a step grows with seconds of audio, with items, and with seconds of reference."""
+    """Measure how a step's cost grows with seconds of audio, with items, and with seconds of reference."""
     if bench.device.type == "cpu":  # where a step takes seconds
         bench = replace(bench, steps=min(bench.steps, GROWTH_STEPS), rounds=min(bench.rounds, GROWTH_ROUNDS))
     return {axis: [_point(bench, axis, case) for case in cases] for axis, cases in GROWTH.items()}

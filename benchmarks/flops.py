@@ -1,7 +1,7 @@
-"""Floating-point operations of a step, counted from its layout, and what this machine's matrix products reach.
+"""The floating-point operations of a step, counted from its layout, and the rate of this machine's matrix products.
 
-The ratio of the two rates tells how far a step is from what the machine can do (the roofline): what lacks is
-attention, norms, sampling and waiting. A multiply-add counts as two operations; only products are counted.
+The ratio of the two rates shows how close a step comes to what the machine can do (the roofline). The difference is
+attention, norms, sampling and waiting. A multiply-add counts as two operations, and only matrix products count.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..config import LMConfig
-from ..lm import OmniVoiceLM
-from ..ops import onednn_linear
+from omnivoice.config import LMConfig
+from omnivoice.lm import OmniVoiceLM
+from omnivoice.ops import onednn_linear
 
 
 def step_flops(config: LMConfig, lengths: Sequence[int], targets: Sequence[int]) -> int:
-    """Operations of one forward pass over documents of `lengths` rows, of which the last `targets` are targets.
+    """Return the operations of one forward pass over documents of `lengths` rows whose last `targets` are targets.
 
-    With S rows and R targets in all, width E, A = heads * head_dim, B = 2 * kv_heads * head_dim, I inner, a layer takes
+    S is the number of all rows, R of all targets, E the width, A = heads * head_dim, B = 2 * kv_heads * head_dim and I
+    the inner width. Then a layer takes
         2 S E (A + B)   query, key, value      2 S A E   output      6 S E I   gate, up, down
-        4 A sum(n * n)  scores and values, n the length of each document
-    In the last layer all rows give query, key and value, but only targets ask: R for S in output and MLP, t * n for
-    n * n. Heads: 2 R E K V.
+        4 A sum(n * n)  scores and values, where n is the length of each document
+    In the last layer every row has a query, key and value, but only targets attend: output and MLP take R in place of
+    S, and attention takes t * n in place of n * n, where t is a document's targets. The heads take 2 R E K V.
     """
     E, inner = config.hidden_size, config.intermediate_size
     asked, answered = config.heads * config.head_dim, 2 * config.kv_heads * config.head_dim
@@ -41,9 +42,9 @@ def step_flops(config: LMConfig, lengths: Sequence[int], targets: Sequence[int])
 def product_rates(
     lm: OmniVoiceLM, rows: int, targets: int, *, rounds: int, wait: Callable[[], None]
 ) -> dict[str, float]:
-    """GFLOP/s of the bare products of a step, by library: every linear weight of the model once, in turn.
+    """Return the GFLOP/s of a step's matrix products, by library: every linear weight of the model once, in order.
 
-    Weights are the model's own, so that they come from memory as they do in a step.
+    The weights are the model's own, so that they come from memory as they do in a step.
     """
     weights = [
         (w, targets if name.startswith("audio_heads") else rows)
@@ -67,12 +68,12 @@ def product_rates(
 
 
 def libraries(x: Tensor, weight: Tensor) -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
-    """What can multiply these here: torch's own choice, and oneDNN where it is there."""
+    """Return the functions that can multiply `x` and `weight` here: torch's choice, and oneDNN where available."""
     found: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"F.linear": F.linear}
     if x.device.type == "cpu" and torch.backends.mkldnn.is_available():
         try:
             onednn_linear(x, weight)
-        except (AttributeError, RuntimeError, NotImplementedError):  # another torch, or a dtype it does not do
+        except (AttributeError, RuntimeError, NotImplementedError):  # another torch version, or an unsupported dtype
             return found
         found["oneDNN"] = onednn_linear
     return found

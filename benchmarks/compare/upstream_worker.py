@@ -1,10 +1,9 @@
-"""One side of bench_upstream.py: loads a checkpoint, then does what it is told and says how long it took.
+"""One side of upstream.py: loads a checkpoint, then runs one case per line of JSON and answers with its time.
 
-One JSON line each way. usage: bench_worker.py upstream|ours FOLDER DTYPE THREADS    (not meant to be started by hand)
-The upstream side runs in upstream's environment and must not see this repository.
-
-Every answer tells the anonymous memory before the work and its peak since the last answer, in bytes (Linux; else
-null). A case with "count" is not timed but profiled: operator calls of a step.
+usage: upstream_worker.py upstream|ours FOLDER DTYPE THREADS    (upstream.py starts it)
+The upstream side runs in upstream's environment and must not import this repository, so nothing of it is imported at
+the top. Every answer has the anonymous memory before the work and its peak since the last answer, in bytes (null where
+Linux does not tell it). A case with "count" is profiled instead of timed: it counts the operator calls of a step.
 """
 
 import hashlib
@@ -114,7 +113,7 @@ class Ours:
         return self.engine.decoder.decode(codes)
 
     def agreement(self, case):
-        """[masked cells whose best token is the same in float32, masked cells], summed over float32's own steps."""
+        """Return the masked cells of all steps whose best token is the same in float32, and their total."""
         exact, rounded = self.load(self.folder, dtype=torch.float32), self.engine.sampler
         predict, pack_items, mask_id = self.sample.predict, self.sample.pack_items, exact.lm.config.audio_mask_id
         packed, found = [], torch.zeros(2, dtype=torch.int64)
@@ -140,7 +139,7 @@ class Ours:
 
 
 class Memory:
-    """Anonymous memory of this process, watched by a thread."""
+    """The anonymous memory of this process, watched by a thread."""
 
     def __init__(self):
         self.peak = self.now()
@@ -165,7 +164,7 @@ class Memory:
 
 
 def work(side, case):
-    """What a case asks for, as a call that returns tensors to compare, or numbers."""
+    """Return a function that does the work of a case and returns tensors to compare, or numbers."""
     if case["kind"] == "encode":
         samples = torch.randn(1, case["frames"] * 960, generator=torch.Generator().manual_seed(3)) * 0.1
         return lambda: side.encode(samples)
@@ -188,10 +187,10 @@ def answer(side, case, memory):
 
 
 def operator_calls(side, case):
-    """Calls in one step: those of three steps less those of one, halved, so that what is done once does not count.
+    """Return the calls in one step: the calls of three steps minus those of one, halved.
 
-    aten: all events of that name, nested ones too. outer: of aten and mkldnn, those within no other of them.
-    mkldnn: oneDNN's own operators, which aten's name does not cover.
+    aten: all events of that name, including nested ones. mkldnn: oneDNN's own operators. outer: the events of both
+    kinds that are inside no other of them.
     """
     one, three = (count_events(work(side, {**case, "steps": steps})) for steps in (1, 3))
     return {name: (three[name] - one[name]) / 2 for name in one}

@@ -1,0 +1,1 @@
+"""Benchmarks of the engine: development tools that are not part of the installed pack. See README.md in this folder."""
