@@ -156,13 +156,11 @@ def _expert_widgets() -> list[io.Input]:
             prefix=EXPERIMENTAL,
             **more,
         ),
-        float_input(
-            "prefix_refresh",
-            0.0,
-            0.05,
-            "EXPERIMENTAL, changes the speech. Reuse what the model worked out for text and reference until this share "
-            "of the speech has been decided since; 0 = never reuse: exact. 0.1 is 1.5 and 0.25 is 1.65 times as fast "
-            "(32 steps, CPU, 5 s reference); a small test model then got 81 and 85 % of the words right, exact 85 %.",
+        int_input(
+            "prefix_every",
+            1,
+            "EXPERIMENTAL, changes the speech. Recompute what the model worked out for text and reference only every "
+            "N steps; 1 = at each step: exact.",
             prefix=EXPERIMENTAL,
             **more,
         ),

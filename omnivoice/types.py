@@ -76,9 +76,8 @@ class Sampling:
     reveals later. layer_penalty: how strongly lower codebooks come first. position_temperature: randomness
     of where, class_temperature: of what is revealed; 0 = greedy.
 
-    EXPERIMENTAL, off by default, quicker but not exact (`generate/experimental.py`). unconditional_every: the
-    unconditional half of guidance is computed at every such step only; 1 = exact. prefix_refresh: what the layers
-    know of prompt and reference is kept until this share of the schedule has been revealed since; 0 = exact.
+    unconditional_every, prefix_every: approximations, see `generate/approximate.py`. The unconditional half of
+    guidance, and the keys and values of prompt and reference, are recomputed every N steps; 1 = exact.
     """
 
     steps: int = 32
@@ -88,7 +87,7 @@ class Sampling:
     position_temperature: float = 5.0
     class_temperature: float = 0.0
     unconditional_every: int = 1
-    prefix_refresh: float = 0.0
+    prefix_every: int = 1
 
 
 @dataclass(frozen=True)

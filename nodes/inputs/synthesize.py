@@ -24,7 +24,7 @@ MAX_REQUESTS = 10_000
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds")
 SWITCHES = ("exact_length", "denoise", "post_process")
 SAMPLING = ("guidance", "t_shift", "layer_penalty", "position_temperature", "class_temperature")
-EXPERIMENTS = ("unconditional_every", "prefix_refresh")
+EXPERIMENTS = ("unconditional_every", "prefix_every")
 
 
 def requests_from(inputs: Mapping[str, Sequence[object]]) -> list[GenerationRequest]:
@@ -79,12 +79,12 @@ def _sampling(item: Mapping[str, object]) -> Sampling:
     preset = item.get("preset", CUSTOM)
     if not isinstance(preset, str) or preset not in (CUSTOM, *PRESETS):
         raise InputError(f"preset must be one of {', '.join((CUSTOM, *PRESETS))}, got {shown(preset)}")
-    asked = check_whole("steps", item.get("steps", STEPS))
-    return Sampling(
-        steps=PRESETS[preset].steps if preset in PRESETS else asked,
+    sampling = Sampling(
+        steps=check_whole("steps", item.get("steps", STEPS)),
         **{name: check_number(name, item[name]) for name in SAMPLING if name in item},
         **{name: check_number(name, item[EXPERIMENTAL + name]) for name in EXPERIMENTS if EXPERIMENTAL + name in item},
     )
+    return PRESETS[preset].apply(sampling) if preset in PRESETS else sampling
 
 
 def _string(name: str, value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ..engine import Engine
@@ -36,29 +37,36 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--duration", type=float, metavar="SECONDS", help="speak in this time")
     parser.add_argument("--exact-length", action="store_true", help="make the file exactly --duration long")
     parser.add_argument("--no-post-process", action="store_true", help="keep silences as they come")
-    defaults = Sampling()
-    parser.add_argument("--steps", type=int, help=f"default {defaults.steps}; 16 is faster")
-    presets = ", ".join(f"{name} = {preset.steps}" for name, preset in PRESETS.items())
-    parser.add_argument("--preset", choices=[*PRESETS], help=f"steps by name: {presets}")
-    parser.add_argument("--guidance", type=float, default=defaults.guidance, help=f"default {defaults.guidance}")
-    inexact = "not exact: changes the speech"
-    parser.add_argument(
-        "--experimental-unconditional-every",
-        type=int,
-        default=defaults.unconditional_every,
-        metavar="N",
-        help=f"the unconditional half of guidance at every Nth step only; {inexact}; default 1, exact",
-    )
-    parser.add_argument(
-        "--experimental-prefix-refresh",
-        type=float,
-        default=defaults.prefix_refresh,
-        metavar="SHARE",
-        help=f"keep what the model made of prompt and reference until SHARE (0-1) of the tokens is revealed since; "
-        f"{inexact}; default 0, exact",
-    )
+    _add_sampling_options(parser)
     add_model_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    guidance = Sampling().guidance
+    presets = ", ".join(f"{name} {preset.steps}" for name, preset in PRESETS.items())
+    parser.add_argument(
+        "--preset",
+        choices=[*PRESETS],
+        default="quality",
+        help=f"steps and shortcuts by name (steps: {presets}); default quality; fast also approximates",
+    )
+    parser.add_argument("--steps", type=int, help="decoding steps; default: those of the preset")
+    parser.add_argument("--guidance", type=float, default=guidance, help=f"guidance scale, default {guidance:g}")
+    parser.add_argument(
+        "--unconditional-every",
+        type=int,
+        metavar="N",
+        help="approximate: recompute the unconditional half of guidance every N steps; 1 = exact; "
+        "default: as in the preset",
+    )
+    parser.add_argument(
+        "--prefix-every",
+        type=int,
+        metavar="N",
+        help="approximate: recompute the keys and values of prompt and reference every N steps; 1 = exact; "
+        "default: as in the preset",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -71,8 +79,6 @@ def run(options: argparse.Namespace) -> None:
         raise InputError("--transcript goes with --voice: it is what that recording says")
     if options.design and options.describe:
         raise InputError("--design and --describe say the same thing: leave one out")
-    if options.preset and options.steps is not None:
-        raise InputError("--preset and --steps say the same thing: leave one out")
     described, ignored = design_from_free_text(options.describe or "")
     text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)
@@ -99,14 +105,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def sampling_from(options: argparse.Namespace) -> Sampling:
-    """What the options say; the engine checks the ranges."""
-    steps = PRESETS[options.preset].steps if options.preset else options.steps
-    return Sampling(
-        steps=Sampling().steps if steps is None else steps,
-        guidance=options.guidance,
-        unconditional_every=options.experimental_unconditional_every,
-        prefix_refresh=options.experimental_prefix_refresh,
-    )
+    """Return the settings of the preset, each replaced by its own option if given; the engine checks the ranges."""
+    names = ("steps", "unconditional_every", "prefix_every")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    return replace(PRESETS[options.preset].apply(Sampling(guidance=options.guidance)), **given)
 
 
 def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:

@@ -64,11 +64,11 @@ def estimate_batch(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool
 
 
 def _kept(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
-    """What the experimental steps keep: logits from pass to pass, and keys and values of the prefixes."""
+    """Return the bytes that approximate steps keep: unconditional logits, and keys and values of the prefixes."""
     logits = sum(size.frames) * lm.codebooks * lm.audio_vocab_size * FLOAT32 if size.guided else 0
     prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.prefix * itemsize
     sampling = size.sampling
-    return (logits if sampling.unconditional_every > 1 else 0) + (prefix if sampling.prefix_refresh else 0)
+    return (logits if sampling.unconditional_every > 1 else 0) + (prefix if sampling.prefix_every > 1 else 0)
 
 
 def _layer(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:

@@ -21,6 +21,7 @@ from ..text.pauses import Piece, split_pauses
 from ..text.tags import tag_warnings
 from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .chunks import FRAME_RATE, SAMPLE_RATE, plan_chunks
+from .presets import shortcuts_of
 
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
@@ -61,7 +62,7 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
             *tag_warnings(text),
             *_design_warnings(instruct, language, request.voice),
             *_speed_warnings(request),
-            *_experimental_warnings(request.sampling),
+            *_approximation_warnings(request.sampling),
         ),
     )
 
@@ -123,11 +124,9 @@ def _design_warnings(instruct: str | None, language: str | None, voice: VoicePro
     return (f"described voices were trained for zh and en only; with language {language} expect noise: clone a voice",)
 
 
-def _experimental_warnings(sampling: Sampling) -> tuple[str, ...]:
-    """Whoever hears the result must know that it is not the model's own."""
-    options = {"unconditional_every": sampling.unconditional_every != 1, "prefix_refresh": sampling.prefix_refresh != 0}
-    used = ", ".join(f"{name} {getattr(sampling, name):g}" for name, on in options.items() if on)
-    return (f"experimental: {used}; this is quicker, but not exactly what the model would say",) if used else ()
+def _approximation_warnings(sampling: Sampling) -> tuple[str, ...]:
+    used = shortcuts_of(sampling)
+    return (f"approximate: {used}; this is faster, but not exactly what the model would say",) if used else ()
 
 
 def _speed_warnings(request: GenerationRequest) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from ..config import LMConfig
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..types import Sampling, Speedups
-from .experimental import ExperimentalSteps, is_experimental
+from .approximate import ApproximateSteps, is_approximate
 from .graphs import StepGraphs, weights_identity
 from .noise import BatchNoise, ItemNoise, draw_noise
 from .pack import Item, PackedItems, pack_items
@@ -90,10 +90,10 @@ class Sampler:
     def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
         """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
 
-        codes: those of the first step. Experimental settings have steps of their own, without graphs.
+        codes: those of the first step. Approximate settings have steps of their own, without graphs.
         """
-        if is_experimental(sampling):
-            return ExperimentalSteps(self.lm, packed, sampling, self.speedups)
+        if is_approximate(sampling):
+            return ApproximateSteps(self.lm, packed, sampling, self.speedups)
         layout, guidance = packed.layout, sampling.guidance
         return self.graphs.runner(
             (layout.lengths, layout.target_lengths, guidance, self.speedups),

@@ -97,7 +97,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "position_temperature": Limit(0, 100),
         "class_temperature": Limit(0, 10),
         "unconditional_every": Limit(1, 64, integer=True),
-        "prefix_refresh": Limit(0, 1),
+        "prefix_every": Limit(1, 64, integer=True),
         "strength": Limit(-10, 10),
         "lora_rank": Limit(1, 256, integer=True),
         "lora_alpha": Limit(0, 10_000, above_low=True),

@@ -19,7 +19,7 @@ from ..config import LMConfig
 from ..ops import Ops
 from .layout import PackedLayout
 from .norm import RMSNorm, Scale, normalize
-from .prefix import Sees
+from .prefix import KeyValueHook
 
 
 class Attention(nn.Module):
@@ -40,15 +40,15 @@ class Attention(nn.Module):
         self.o_proj = ops.Linear(config.heads * D, E, bias=False, **make)
         self.q_norm, self.k_norm = (Scale(D, device=device, dtype=dtype) for _ in range(2))
 
-    def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool, sees: Sees | None) -> Tensor:
-        """x [S, E], already normed -> [S, E], or [R, E] when only the targets ask. sees: see `Body.forward`."""
+    def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool, kv: KeyValueHook | None) -> Tensor:
+        """x [S, E], already normed -> [S, E], or [R, E] when only the targets ask. kv: see `Body.forward`."""
         q, k, v = self._project(x, layout)  # [1, H or Hkv, S, D]
         if targets_only:
             q = q[:, :, layout.target_rows]  # [1, H, R, D]
-        asking = q.split(layout.target_lengths if targets_only else layout.lengths, dim=2)
+        queries = q.split(layout.target_lengths if targets_only else layout.lengths, dim=2)
         own = k.split(layout.lengths, dim=2), v.split(layout.lengths, dim=2)
-        asked = zip(*(sees(*own) if sees else own))
-        parts = [_attend(q, k, v) for q, (k, v) in zip(asking, asked)]  # each [1, L, H, D]
+        attended = zip(*(kv(*own) if kv else own))
+        parts = [_attend(q, k, v) for q, (k, v) in zip(queries, attended)]  # each [1, L, H, D]
         return self.o_proj(torch.cat(parts, dim=1).flatten(2)[0])
 
     def _project(self, x: Tensor, layout: PackedLayout) -> tuple[Tensor, Tensor, Tensor]:
@@ -112,10 +112,10 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(E, eps, device=device, dtype=dtype)
 
     def forward(
-        self, x: Tensor, layout: PackedLayout, *, targets_only: bool = False, sees: Sees | None = None
+        self, x: Tensor, layout: PackedLayout, *, targets_only: bool = False, kv: KeyValueHook | None = None
     ) -> Tensor:
-        """x [S, E] -> [S, E], or [R, E] when targets_only. sees: see `Body.forward`."""
-        attended = self.self_attn(self.input_layernorm(x), layout, targets_only=targets_only, sees=sees)
+        """x [S, E] -> [S, E], or [R, E] when targets_only. kv: see `Body.forward`."""
+        attended = self.self_attn(self.input_layernorm(x), layout, targets_only=targets_only, kv=kv)
         x = attended.add_(x[layout.target_rows] if targets_only else x)
         return self.mlp(self.post_attention_layernorm(x)).add_(x)
 
@@ -131,13 +131,13 @@ class Body(nn.Module):
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, device=device, dtype=dtype)
 
     def forward(
-        self, x: Tensor, layout: PackedLayout, *, targets_only: bool = True, sees: Sequence[Sees] | None = None
+        self, x: Tensor, layout: PackedLayout, *, targets_only: bool = True, kv: Sequence[KeyValueHook] | None = None
     ) -> Tensor:
         """Embedded rows [S, E] -> normed target rows [R, E]; the last layer runs on them alone if targets_only.
 
-        sees: for each layer, what its documents' queries see instead of their own rows (`prefix.PrefixCache`).
+        kv: for each layer, a function from a pass's own keys and values to those attended to (`prefix.PrefixCache`).
         """
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
-            x = layer(x, layout, targets_only=targets_only and i == last, sees=sees[i] if sees else None)
+            x = layer(x, layout, targets_only=targets_only and i == last, kv=kv[i] if kv else None)
         return self.norm(x if targets_only else x[layout.target_rows])

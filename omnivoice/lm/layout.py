@@ -46,8 +46,8 @@ class PackedLayout:
         cos, sin = (table[: sum(lengths)] for table in self.rope)
         return PackedLayout(lengths, targets, self.target_rows[: sum(targets)], (cos, sin))
 
-    def targets_alone(self) -> PackedLayout:
-        """The layout of a row that holds the targets only, at the positions that they have here."""
+    def without_prefix(self) -> PackedLayout:
+        """Return the layout of a row that holds only the targets, at the positions they have here."""
         cos, sin = (table[self.target_rows] for table in self.rope)
         rows = torch.arange(len(self.target_rows), device=self.target_rows.device)
         return PackedLayout(self.target_lengths, self.target_lengths, rows, (cos, sin))

@@ -19,7 +19,7 @@ from ..config import LMConfig
 from ..ops import Ops
 from .body import Body
 from .layout import PackedLayout
-from .prefix import Sees
+from .prefix import KeyValueHook
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +61,12 @@ class OmniVoiceLM(nn.Module):
         return self.audio_embeddings(codes + offsets).sum(dim=0)
 
     def forward(
-        self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True, sees: Sequence[Sees] | None = None
+        self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True, kv: Sequence[KeyValueHook] | None = None
     ) -> Tensor:
         """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows.
 
-        targets_only=False computes every row in the last layer, to the same result. sees: see `Body.forward`.
+        targets_only=False computes every row in the last layer, to the same result. kv: see `Body.forward`.
         """
-        hidden = self.llm(rows, layout, targets_only=targets_only, sees=sees)  # [R, E]
+        hidden = self.llm(rows, layout, targets_only=targets_only, kv=kv)  # [R, E]
         logits = self.audio_heads(hidden).to(torch.float32)
         return logits.view(-1, self.config.codebooks, self.config.audio_vocab_size)

@@ -24,7 +24,7 @@ IDS = [
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
 ]
-EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_refresh"]
+EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_every"]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
 LITERALS = [
     {"kind": "clone", "path": "/etc/passwd"},
@@ -296,11 +296,11 @@ def test_experimental_options_reach_the_engine_and_are_told(nodes: dict[str, typ
     speak = {"model": model, "text": "Hello there.", "seed": 3, "steps": 8}
     plain = run(nodes["OmniVoiceSynthesize"], **speak)
     assert host.texts == []
-    for name, value in zip(EXPERIMENTAL, (4, 0.9)):
+    for name, value in zip(EXPERIMENTAL, (4, 8)):
         host.texts[:] = []
         other = run(nodes["OmniVoiceSynthesize"], **speak, **{name: value})
         assert not torch.equal(plain["waveform"], other["waveform"])
-        assert f"experimental: {name.removeprefix('experimental_')} {value};" in host.texts[0][0]
+        assert "approximate: " in host.texts[0][0] and f"every {value} steps" in host.texts[0][0]
 
 
 BAD = [
@@ -331,13 +331,13 @@ BAD = [
     ("text", "a" * 200_001, "text must be at most 200000 characters"),
     ("language", 3, "language must be"),
     ("language", None, "language must be"),
-    ("preset", "best", "preset must be one of custom, quality, balanced, draft, got 'best'"),
+    ("preset", "best", "preset must be one of custom, quality, balanced, fast, draft, got 'best'"),
     ("preset", None, "preset must be"),
     ("preset", ["draft"], "preset must be"),
     ("experimental_unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
     ("experimental_unconditional_every", 1.5, "unconditional_every must be"),
-    ("experimental_prefix_refresh", 2, "prefix_refresh must be 0-1, got 2"),
-    ("experimental_prefix_refresh", math.nan, "prefix_refresh must be"),
+    ("experimental_prefix_every", 0, "prefix_every must be 1-64, got 0"),
+    ("experimental_prefix_every", math.nan, "prefix_every must be"),
 ]
 
 

@@ -147,8 +147,8 @@ def test_validation_speaks_our_words(nodes, inputs, words) -> None:
         ("pad_seconds", -1, "pad_seconds must be 0-10, got -1"),
         ("t_shift", 0, "t_shift must be 0.01-10, got 0"),
         ("chunking", "words", "chunking must be one of sentences, upstream, got 'words'"),
-        ("preset", "best", "preset must be one of custom, quality, balanced, draft, got 'best'"),
-        ("experimental_prefix_refresh", 2, "prefix_refresh must be 0-1, got 2"),
+        ("preset", "best", "preset must be one of custom, quality, balanced, fast, draft, got 'best'"),
+        ("experimental_prefix_every", 0, "prefix_every must be 1-64, got 0"),
     ],
 )
 def test_values_that_came_by_a_link_are_checked_too(nodes, model, name, value, words) -> None:

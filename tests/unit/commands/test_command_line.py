@@ -144,17 +144,22 @@ def test_presets_are_steps_by_name(run):
     assert (run.folder / "p1.wav").read_bytes() == (run.folder / "p2.wav").read_bytes()
     refused = run(*short, "--preset", "best")
     assert refused.returncode == 2
-    assert "'quality', 'balanced', 'draft'" in refused.stderr or "quality, balanced, draft" in refused.stderr
+    assert all(name in refused.stderr for name in ("quality", "balanced", "fast", "draft"))
 
 
-def test_experimental_options_are_told(run):
-    options = ("--seed", 3, "--steps", 8, "-o", "x.wav")
-    result = run(
-        "speak", "Stale.", *options, "--experimental-unconditional-every", 2, "--experimental-prefix-refresh", 0.25
-    )
-    assert result.returncode == 0, result.stderr
-    assert "warning: experimental: unconditional_every 2, prefix_refresh 0.25;" in result.stderr
-    assert "experimental" not in run("speak", "Exact.", *options).stderr
+def test_a_preset_is_overridden_by_single_options(run):
+    options = ("speak", "Stale.", "--seed", 3, "--duration", 1)
+    fast = run(*options, "--preset", "fast", "-o", "fast.wav")
+    assert fast.returncode == 0, fast.stderr
+    for words in ("approximate", "prefix recomputed every 8", "unconditional half of guidance every 3"):
+        assert words in fast.stderr
+    spelled_out = ("--steps", 16, "--unconditional-every", 3, "--prefix-every", 8)
+    assert run(*options, *spelled_out, "-o", "same.wav").returncode == 0
+    assert (run.folder / "fast.wav").read_bytes() == (run.folder / "same.wav").read_bytes()
+    exact = run(*options, "--preset", "fast", "--unconditional-every", 1, "--prefix-every", 1, "-o", "exact.wav")
+    assert "approximate" not in exact.stderr
+    assert run(*options, "--preset", "balanced", "-o", "balanced.wav").returncode == 0
+    assert (run.folder / "exact.wav").read_bytes() == (run.folder / "balanced.wav").read_bytes()
 
 
 def test_exact_length(run):
@@ -168,12 +173,8 @@ def test_exact_length(run):
     [
         (["speak", "____"], "nothing to speak"),
         (["speak", "Hi", "--guidance", "25"], "guidance must be 0-10, got 25"),
-        (
-            ["speak", "Hi", "--preset", "draft", "--steps", "32"],
-            "--preset and --steps say the same thing: leave one out",
-        ),
-        (["speak", "Hi", "--experimental-unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
-        (["speak", "Hi", "--experimental-prefix-refresh", "nan"], "prefix_refresh must be 0-1, got nan"),
+        (["speak", "Hi", "--unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
+        (["speak", "Hi", "--preset", "fast", "--prefix-every", "65"], "prefix_every must be 1-64, got 65"),
         (["speak", "Hi", "--design", "male, female"], "male"),
         (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
         (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),

@@ -111,7 +111,7 @@ CASES = {
     "long_text": [request(LONG, reference=50, seconds=13.0)],
     "long_text_without_reference": [request(LONG, seconds=13.0)],
     "stale_guidance": [request(reference=75, unconditional_every=2, steps=3)],
-    "kept_prefixes": [request(reference=75, prefix_refresh=0.5)],
+    "prefix_cache": [request(reference=75, prefix_every=2)],
 }
 
 

@@ -87,13 +87,14 @@ def test_table_is_the_contract() -> None:
         "chunk_seconds": (3, 60),
         "chunk_threshold_seconds": (3, 120),
         "unconditional_every": (1, 64),
-        "prefix_refresh": (0, 1),
+        "prefix_every": (1, 64),
         "strength": (-10, 10),
         "lora_rank": (1, 256),
     }
     assert INTEGERS == [
         "steps",
         "unconditional_every",
+        "prefix_every",
         "lora_rank",
         "training_steps",
         "batch_tokens",

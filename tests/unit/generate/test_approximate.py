@@ -1,7 +1,7 @@
-"""Stale guidance and kept prefixes: equal to exact in their limits, and in between what they claim to be.
+"""The approximations: equal to exact at 1, and between the recomputed steps exactly what they are documented to be.
 
-The references are a second formulation: whole documents, layer by layer, with the prefix rows of an older pass put
-in place of those of now; and the exact loop with logits handed over by hand.
+The expected values come from a second formulation: complete documents, layer by layer, with the prefix rows of an
+earlier pass in place of the current ones; and the exact loop with the unconditional logits passed on by hand.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from omnivoice import Engine, GenerationRequest, InputError, Sampling
-from omnivoice.generate.experimental import Pass, conditional_only, is_experimental, passes, targets_alone
+from omnivoice.generate.approximate import Pass, conditional_only, is_approximate, passes, without_prefix
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.noise import BatchNoise
 from omnivoice.generate.pack import Item, pack_items
+from omnivoice.generate.presets import PRESETS
 from omnivoice.generate.sample import Sampler, item_noise
-from omnivoice.generate.schedule import reveal_counts, time_grid
+from omnivoice.generate.schedule import reveal_counts
 from omnivoice.generate.step import Cells, guided_log_probs, reveal
 from omnivoice.lm.prefix import PrefixCache
 from omnivoice.types import ALL_SPEEDUPS, VoicePrompt
@@ -29,7 +30,7 @@ SETTINGS = [
     Sampling(steps=5, class_temperature=1.0),
     Sampling(steps=9, position_temperature=0.0),
 ]
-BOTH = {"unconditional_every": 2, "prefix_refresh": 0.1}
+BOTH = {"unconditional_every": 3, "prefix_every": 4}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,56 +77,57 @@ def same(ours, theirs):
 # Which steps compute what.
 
 
-def test_nothing_is_experimental_by_default():
-    assert not is_experimental(Sampling())
-    assert is_experimental(Sampling(unconditional_every=2))
-    assert is_experimental(Sampling(prefix_refresh=1e-9))
+def test_exact_by_default():
+    assert not is_approximate(Sampling())
+    assert is_approximate(Sampling(unconditional_every=2))
+    assert is_approximate(Sampling(prefix_every=2))
+    assert [name for name, preset in PRESETS.items() if is_approximate(preset.apply(Sampling()))] == ["fast"]
 
 
-def test_unconditional_at_every_nth_step_and_the_first_and_the_last():
+def steps_with(made, part):
+    return [step for step, one in enumerate(made) if getattr(one, part)]
+
+
+def test_the_unconditional_half_is_computed_every_n_steps_and_at_the_last():
     made = passes(Sampling(steps=9, unconditional_every=3))
-    assert [p.unconditional for p in made] == [True, False, False, True, False, False, True, False, True]
-    assert all(p.prefix for p in made)
-    made = passes(Sampling(steps=5, unconditional_every=64))
-    assert [p.unconditional for p in made] == [True, False, False, False, True]
-    assert passes(Sampling(steps=1, unconditional_every=64, prefix_refresh=1.0)) == (Pass(True, True),)
+    assert steps_with(made, "unconditional") == [0, 3, 6, 8] and all(one.prefix for one in made)
+    assert steps_with(passes(Sampling(steps=5, unconditional_every=64)), "unconditional") == [0, 4]
+    assert passes(Sampling(steps=1, unconditional_every=64, prefix_every=64)) == (Pass(True, True),)
 
 
-def test_prefix_is_refreshed_when_so_much_has_been_revealed_since():
-    """The share that a long item has revealed before each step, counted; the schedule rounds up by under a token."""
-    sampling, tokens = Sampling(steps=32, prefix_refresh=0.1), 10**6
-    counts, refreshed, last = reveal_counts(tokens, 32, sampling.t_shift), [], 0.0
-    for step, made in enumerate(passes(sampling)):
-        share = sum(counts[:step]) / tokens
-        assert made.prefix == (step == 0 or share - last >= 0.1 - 1e-4)
-        if made.prefix:
-            last = share
-            refreshed.append(step)
-    assert refreshed == [0, 17, 23, 27, 29, 30, 31]
-    assert [p.prefix for p in passes(replace(sampling, prefix_refresh=1.0))] == [True] + [False] * 31
+def test_the_prefix_is_computed_every_n_steps_and_the_unconditional_half_with_it():
+    made = passes(Sampling(steps=9, prefix_every=4))
+    assert steps_with(made, "prefix") == [0, 4, 8] and all(one.unconditional for one in made)
+    made = passes(Sampling(steps=9, prefix_every=4, unconditional_every=64))
+    assert steps_with(made, "unconditional") == [0, 4, 8]
 
 
-@pytest.mark.parametrize("steps", [1, 2, 32, 256])
-@pytest.mark.parametrize("t_shift", [0.01, 0.1, 1.0, 10.0])
-def test_the_tiniest_share_refreshes_at_every_step(steps, t_shift):
-    assert all(p.prefix for p in passes(Sampling(steps=steps, t_shift=t_shift, prefix_refresh=1e-9)))
+def test_fast_has_the_schedule_of_the_mlx_port():
+    """SamplerConfig(16, cache_refresh=8, uncond_every=3): a refresh where step % 8 == 0; the unconditional branch
+    in those steps and where step % 3 == 0."""
+    made = passes(PRESETS["fast"].apply(Sampling()))
+    assert len(made) == 16
+    assert steps_with(made, "prefix") == [0, 8]
+    assert steps_with(made, "unconditional") == [0, 3, 6, 8, 9, 12, 15]
 
 
 # Equal to exact in the limits.
 
 
 @pytest.mark.parametrize("sampling", SETTINGS)
-def test_a_refresh_at_every_step_gives_equal_tokens(engine, sampling):
-    assert same(spoken(engine, replace(sampling, prefix_refresh=1e-9)), spoken(engine, sampling))
+def test_a_refresh_at_every_step_gives_equal_tokens(engine, sampling, monkeypatch):
+    """With the approximate steps themselves, not the exact ones that a setting of 1 selects."""
+    monkeypatch.setattr("omnivoice.generate.approximate.passes", lambda sampling: [Pass(True, True)] * sampling.steps)
+    assert same(spoken(engine, replace(sampling, prefix_every=2, unconditional_every=2)), spoken(engine, sampling))
 
 
-def test_defaults_take_the_exact_steps_and_the_others_their_own(engine, monkeypatch):
+def test_only_settings_above_1_use_the_approximate_steps(engine, monkeypatch):
     made = []
-    monkeypatch.setattr("omnivoice.generate.sample.ExperimentalSteps", lambda *args: made.append(args))
-    spoken(engine, Sampling(steps=2, unconditional_every=1, prefix_refresh=0.0))
+    monkeypatch.setattr("omnivoice.generate.sample.ApproximateSteps", lambda *args: made.append(args))
+    spoken(engine, Sampling(steps=2, unconditional_every=1, prefix_every=1))
     assert made == []
     with pytest.raises(TypeError, match="not callable"):
-        spoken(engine, Sampling(steps=2, prefix_refresh=0.5))
+        spoken(engine, Sampling(steps=2, prefix_every=2))
     assert len(made) == 1
 
 
@@ -136,12 +138,12 @@ def test_a_pass_without_prefix_equals_the_whole_one_on_the_same_codes(lm, engine
     packed = pack_items(lm, engine.sampler.text, items(lm.config), guided=guided, device=CPU)
     codes = codes_of(lm.config, sum(packed.frames))
     cache = PrefixCache(lm.config.layers, [39, 3, 6])
-    whole = lm(packed.rows(lm, codes, packed.base), packed.layout, targets_only=targets_only, sees=cache.keep)
+    whole = lm(packed.rows(lm, codes, packed.base), packed.layout, targets_only=targets_only, kv=cache.refresh)
     exact = lm(packed.rows(lm, codes, packed.base), packed.layout, targets_only=targets_only)
     assert torch.equal(whole, exact)
-    part = targets_alone(packed if unconditional else conditional_only(packed))
+    part = without_prefix(packed if unconditional else conditional_only(packed))
     assert len(part.layout.target_rows) == sum(part.layout.lengths) == len(part.base)
-    got = lm(part.rows(lm, codes, part.base), part.layout, targets_only=targets_only, sees=cache.join)
+    got = lm(part.rows(lm, codes, part.base), part.layout, targets_only=targets_only, kv=cache.reuse)
     torch.testing.assert_close(got, exact[: len(got)], atol=1e-5, rtol=1e-5)
     assert len(got) == sum(packed.frames) * (2 if guided and unconditional else 1)
 
@@ -160,10 +162,10 @@ def test_a_stale_prefix_is_that_of_the_older_pass(lm, engine):
     """Other codes than those of the refresh: every layer's prefix rows are the older pass's, its targets are new."""
     packed = conditional_only(pack_items(lm, engine.sampler.text, items(lm.config)[:1], guided=True, device=CPU))
     old, new = codes_of(lm.config, 40, seed=1, masked=0.9), codes_of(lm.config, 40, seed=2, masked=0.4)
-    cache, part = PrefixCache(lm.config.layers, [39]), targets_alone(packed)
+    cache, part = PrefixCache(lm.config.layers, [39]), without_prefix(packed)
     x_old = packed.rows(lm, old, packed.base)
-    lm(x_old, packed.layout, sees=cache.keep)
-    got = lm(part.rows(lm, new, part.base), part.layout, sees=cache.join)
+    lm(x_old, packed.layout, kv=cache.refresh)
+    got = lm(part.rows(lm, new, part.base), part.layout, kv=cache.reuse)
 
     x_new = packed.rows(lm, new, packed.base)
     for layer in lm.llm.layers:
@@ -204,15 +206,18 @@ def test_stale_guidance_uses_the_last_unconditional_logits(engine, sampling, eve
     assert not same(got, spoken(engine, sampling))
 
 
-def test_rows_that_a_step_saves(engine, monkeypatch):
-    """Prefixes 39, 3 and 6 rows, targets 40, 30 and 1; guided, the targets count twice."""
+def test_rows_that_run_at_each_step(engine, monkeypatch):
+    """Prefixes 39, 3 and 6 rows, targets 40, 30 and 1; with guidance the targets count twice."""
     seen, original = [], engine.lm.llm.forward
     monkeypatch.setattr(engine.lm.llm, "forward", lambda x, *a, **k: seen.append(len(x)) or original(x, *a, **k))
-    spoken(engine, Sampling(steps=4, unconditional_every=64, prefix_refresh=1.0))
+    spoken(engine, Sampling(steps=4, unconditional_every=64, prefix_every=64))
     assert seen == [48 + 2 * 71, 71, 71, 2 * 71]
     seen.clear()
-    spoken(engine, Sampling(steps=3, guidance=0.0, unconditional_every=2, prefix_refresh=1.0))
+    spoken(engine, Sampling(steps=3, guidance=0.0, unconditional_every=2, prefix_every=64))
     assert seen == [48 + 71, 71, 71]
+    seen.clear()
+    spoken(engine, Sampling(steps=6, unconditional_every=2, prefix_every=3))
+    assert seen == [48 + 2 * 71, 71, 2 * 71, 48 + 2 * 71, 2 * 71, 2 * 71]
 
 
 # In company with everything else.
@@ -228,7 +233,7 @@ def test_an_item_alone_equals_the_item_in_a_batch(engine, sampling):
 
 
 @pytest.mark.parametrize("name", ["packed", "targets_only", "skip_unguided", "early_stop", "one_pass_guidance"])
-def test_speedups_leave_experimental_tokens_as_they_are(engine, name):
+def test_speedups_do_not_change_approximate_tokens(engine, name):
     for sampling in (replace(SETTINGS[0], **BOTH), replace(SETTINGS[1], **BOTH)):
         plain = spoken(engine, sampling, speedups=replace(ALL_SPEEDUPS, **{name: False}))
         assert same(spoken(engine, sampling), plain)
@@ -252,32 +257,18 @@ def request(**sampling):
 def test_speech_says_what_was_used(engine):
     plain, guided, both = (
         " ".join(engine.generate([request(**options)])[0].warnings)
-        for options in ({}, {"unconditional_every": 2}, {"unconditional_every": 3, "prefix_refresh": 0.25})
+        for options in ({}, {"unconditional_every": 2}, {"unconditional_every": 3, "prefix_every": 8})
     )
-    assert "experimental" not in plain
-    assert "experimental: unconditional_every 2;" in guided
-    assert "experimental: unconditional_every 3, prefix_refresh 0.25;" in both
+    assert "approximate" not in plain
+    assert "approximate: unconditional half of guidance every 2 steps;" in guided
+    assert "approximate: prefix recomputed every 8 steps, unconditional half of guidance every 3 steps;" in both
 
 
+@pytest.mark.parametrize("name", ["unconditional_every", "prefix_every"])
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
-        ("unconditional_every", 65, "unconditional_every must be 1-64, got 65"),
-        ("unconditional_every", 2.0, "unconditional_every must be a whole number 1-64"),
-        ("prefix_refresh", -0.1, "prefix_refresh must be 0-1, got -0.1"),
-        ("prefix_refresh", float("nan"), "prefix_refresh must be 0-1"),
-        ("prefix_refresh", 1.5, "prefix_refresh must be 0-1, got 1.5"),
-    ],
+    ("value", "message"),
+    [(0, "must be 1-64, got 0"), (65, "must be 1-64, got 65"), (2.0, "whole number 1-64"), (True, "got True")],
 )
 def test_values_out_of_range_are_refused(engine, name, value, message):
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"{name} must be.*{message.removeprefix('must be ')}"):
         engine.plan([request(**{name: value})])
-
-
-def test_the_schedules_share_is_what_a_batch_has_revealed():
-    """The share that passes go by is within a token per step of what an item of any length has really revealed."""
-    grid = time_grid(32, 0.1)
-    for tokens in (8 * 16, 8 * 125):
-        counts = reveal_counts(tokens, 32, 0.1)
-        assert all(0 <= sum(counts[:step]) / tokens - grid[step] <= step / tokens + 1e-6 for step in range(32))
