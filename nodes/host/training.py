@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 from ...omnivoice.errors import FileError, InputError, NumericError
-from ...omnivoice.intake.downloads import make_folder
 from ...omnivoice.intake.files import append_line
+from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import shown
 from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer

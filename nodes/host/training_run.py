@@ -16,7 +16,7 @@ from server import PromptServer
 
 from ...omnivoice.errors import OmniVoiceError
 from ...omnivoice.intake.audio_files import write_wav
-from ...omnivoice.intake.downloads import make_folder
+from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.train.loop import Outcome, train
 from ...omnivoice.train.run import RunFolder
 from ...omnivoice.train.trainer import StepReport, Trainer, clock

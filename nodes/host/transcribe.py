@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from ...omnivoice.audio.resample import resample
 from ...omnivoice.audio.windows import quiet_windows
 from ...omnivoice.errors import AudioError, CheckpointError, FileError, InputError
-from ...omnivoice.intake.files import read_json
 from ...omnivoice.intake.limits import MAX_CONFIG_BYTES, shown
+from ...omnivoice.intake.strict_json import read_json
 from ...omnivoice.intake.tables import load_table
 from ...omnivoice.intake.tensors import check_header
 from ...omnivoice.intake.text_in import clean_text

@@ -16,7 +16,7 @@ import torch
 from comfy_execution.graph_utils import ExecutionBlocker
 
 from ...omnivoice.errors import FileError, InputError
-from ...omnivoice.intake.downloads import make_folder
+from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
 from ...omnivoice.intake.paths import check_file_name, find_like
 from ...omnivoice.intake.voice_files import read_voice, write_voice

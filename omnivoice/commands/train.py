@@ -20,7 +20,7 @@ import torch
 from ..engine import Engine, codec_device
 from ..errors import InputError, OmniVoiceError
 from ..intake.audio_files import write_wav
-from ..intake.downloads import make_folder
+from ..intake.folders import make_folder
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..ops import PLAIN_OPS
 from ..text.tokenizer import TextTokenizer

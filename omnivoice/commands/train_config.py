@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ..errors import FileError, InputError
-from ..intake.files import parse_json, read_bytes
+from ..intake.files import read_bytes
 from ..intake.limits import MAX_CONFIG_BYTES, shown
 from ..intake.paths import as_path, check_file_name, shown_name
+from ..intake.strict_json import parse_json
 from ..train.settings import PRESETS, TrainSettings, settings_from
 
 RESERVED = re.compile(r"best|checkpoint-\d{8}", re.IGNORECASE)  # see `train.run`

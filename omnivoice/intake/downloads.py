@@ -11,21 +11,17 @@ import contextlib
 import errno
 import hashlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from io import FileIO
-from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
 from ..errors import FileError
-from .files import open_regular
-from .limits import GIB, MIB
-from .paths import as_path, shown_name
+from .limits import MIB
+from .paths import shown_name
 
 PART = ".part"
-SPARE_BYTES = GIB  # what a download leaves free on the disk, unless it is smaller itself
 
 
 class OnBytes(Protocol):
@@ -116,54 +112,12 @@ def finish_part(target: Path) -> None:
         raise FileError(f"cannot write {shown_name(target)}: {error.strerror}") from error
 
 
-def make_folder(path: str | PathLike[str]) -> Path:
-    """The folder, made with its parents if it is not there; raises FileError."""
-    where = as_path(path)
-    try:
-        where.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {shown_name(where)}: {error.strerror}; choose another") from error
-    return where
-
-
-def check_space(folder: Path, needed: int, *, action: str = "fetched") -> None:
-    """Raise FileError unless `needed` bytes fit on the folder's disk, with some to spare. action: what is done with
-    them."""
-    free = shutil.disk_usage(folder).free
-    if free < needed + min(needed, SPARE_BYTES):
-        raise FileError(
-            f"the disk of {shown_name(folder)} has {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB are to be {action} "
-            f"and {min(needed, SPARE_BYTES) / 1e9:.1f} GB must stay free: make room"
-        )
-
-
 def part_bytes(target: Path) -> int:
     """How much of a file an earlier try left."""
     try:
         return os.stat(target.with_name(target.name + PART)).st_size
     except OSError:
         return 0
-
-
-def sha256_of(path: str | PathLike[str], on_bytes: OnBytes | None = None) -> str:
-    """SHA-256 of a regular file, in lower-case hex; the file is read in blocks, whatever its size."""
-    digest, done = hashlib.sha256(), 0
-    with open_regular(path) as (file, _):
-        while block := file.read(MIB):
-            digest.update(block)
-            done += len(block)
-            if on_bytes:
-                on_bytes(done)
-    return digest.hexdigest()
-
-
-def discard(path: str | PathLike[str]) -> None:
-    """Remove a file that was just fetched and is wrong; nothing happens when it is gone already. Raises FileError."""
-    where = as_path(path)
-    try:
-        where.unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot remove {shown_name(where)}: {error.strerror}; remove it by hand") from error
 
 
 def _no_room(name: str, missing: int, error: OSError) -> FileError:

@@ -20,7 +20,8 @@ from typing import IO, NoReturn
 from urllib.parse import quote, urlsplit
 
 from ..errors import FileError, InputError
-from .downloads import PART, OnBytes, Part, discard, finish_part, open_part
+from .downloads import PART, OnBytes, Part, finish_part, open_part
+from .files import remove_file
 from .limits import MIB, shown
 
 PUBLIC_HUB = "https://huggingface.co"
@@ -93,7 +94,7 @@ def fetch_file(url: str, target: Path, *, size: int, sha256: str, on_bytes: OnBy
                 _wait(WAIT_SECONDS * 2 ** (TRIES - 1 - tries), part)
         right = part.sha256() == sha256
     if not right:
-        discard(target.with_name(target.name + PART))
+        remove_file(target.with_name(target.name + PART))
         raise FileError(f"{target.name} arrived with other bytes than published and was removed")
     finish_part(target)
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import logging
-import math
 import os
 import re
 import secrets
@@ -28,14 +26,11 @@ from ..errors import FileError
 from .limits import KIB, MIB
 from .paths import as_path, shown_name
 
-Json = object  # None, bool, int, float, str, list or dict: narrow it with isinstance
-
 _WINDOWS = os.name == "nt"
 _LOG = logging.getLogger("omnivoice_nodes")
 _TEMP = re.compile(r"\..*\.\d+\.[0-9a-f]{16}\.ovtmp")
 _STALE_SECONDS = 24 * 3600
 _REPLACE_TRIES, _REPLACE_WAIT_SECONDS = 5, 0.05
-_MAX_INT_DIGITS = 20
 _MAX_SIBLINGS = 99
 _STAMP_HEAD_BYTES, _STAMP_BLOCK_BYTES, _STAMP_BLOCKS = 64 * KIB, 4 * KIB, 32
 
@@ -110,57 +105,33 @@ def file_stamp(path: str | PathLike[str]) -> str:
     return "-".join(str(value) for value in values)
 
 
-def read_json(path: str | PathLike[str], *, limit: int) -> Json:
-    """The parsed JSON of a file of at most `limit` bytes, strictly: UTF-8, no duplicate keys, no NaN or Infinity."""
-    return parse_json(read_bytes(path, limit=limit), shown_name(path))
+def sha256_of(path: str | PathLike[str], on_bytes: Callable[[int], None] | None = None) -> str:
+    """Return the SHA-256 of a regular file in lower-case hex; `on_bytes` gets the number of bytes read so far."""
+    digest, done = hashlib.sha256(), 0
+    with open_regular(path) as (file, _):
+        while block := file.read(MIB):
+            digest.update(block)
+            done += len(block)
+            if on_bytes:
+                on_bytes(done)
+    return digest.hexdigest()
 
 
-def parse_json(data: bytes, name: str) -> Json:
-    """Parse strict JSON; `name` is what the FileError calls it.
-
-    Refused beyond the grammar: duplicate keys, NaN and Infinity (also 1e999), integers of more than 20 digits,
-    nesting deeper than the interpreter allows.
-    """
+def file_size(path: str | PathLike[str]) -> int:
+    """Return the bytes of a file, with links followed; 0 if it does not exist."""
     try:
-        parsed: Json = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_unique_keys,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_float,
-            parse_int=_short_int,
-        )
-    except RecursionError:
-        raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
-    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:100]
-        raise FileError(f"{name} is not valid JSON: {reason}") from None
-    return parsed
+        return os.stat(as_path(path)).st_size
+    except OSError:
+        return 0
 
 
-def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice in one object")
-    return found
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
-
-
-def _finite_float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _short_int(text: str) -> int | float:
-    if text == "-0":
-        return -0.0  # no whole number: Rust's parser, which reads the same files, takes it for a float
-    if len(text) > _MAX_INT_DIGITS:
-        raise ValueError(f"an integer has more than {_MAX_INT_DIGITS} digits")
-    return int(text)
+def remove_file(path: str | PathLike[str]) -> None:
+    """Remove a file if it exists; raises FileError."""
+    where = as_path(path)
+    try:
+        where.unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot remove {shown_name(where)}: {error.strerror}; remove it by hand") from error
 
 
 def append_line(path: str | PathLike[str], line: str) -> None:

@@ -15,8 +15,31 @@ from pathlib import Path
 
 from ..errors import FileError
 from .files import open_regular, remove_stale_temps, temp_beside, write_parts_atomic
-from .limits import MIB
+from .limits import GIB, MIB
 from .paths import as_path, shown_name
+
+SPARE_BYTES = GIB  # must stay free on the disk; or as much as is written, if that is less
+
+
+def make_folder(path: str | PathLike[str]) -> Path:
+    """The folder, made with its parents if it is not there; raises FileError."""
+    where = as_path(path)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {shown_name(where)}: {error.strerror}; choose another") from error
+    return where
+
+
+def check_space(folder: Path, needed: int, *, action: str = "fetched") -> None:
+    """Raise FileError unless `needed` bytes fit on the folder's disk, with some to spare. action: what is done with
+    them."""
+    free = shutil.disk_usage(folder).free
+    if free < needed + min(needed, SPARE_BYTES):
+        raise FileError(
+            f"the disk of {shown_name(folder)} has {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB are to be {action} "
+            f"and {min(needed, SPARE_BYTES) / 1e9:.1f} GB must stay free: make room"
+        )
 
 
 @contextlib.contextmanager
@@ -80,11 +103,3 @@ def copy_file(source: str | PathLike[str], target: str | PathLike[str]) -> Path:
                 yield block
 
         return write_parts_atomic(target, blocks(), size=size, overwrite=False)
-
-
-def file_size(path: str | PathLike[str]) -> int:
-    """Bytes of a file, links followed; 0 if there is none."""
-    try:
-        return os.stat(as_path(path)).st_size
-    except OSError:
-        return 0

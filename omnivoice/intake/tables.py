@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from .files import read_json
 from .limits import MAX_TABLE_BYTES
+from .strict_json import read_json
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 

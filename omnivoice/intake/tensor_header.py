@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ..errors import FileError
-from .files import parse_json
 from .limits import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, shown
+from .strict_json import parse_json
 
 DTYPE_BYTES: Mapping[str, int] = MappingProxyType(
     {

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
-from ..intake.files import parse_json
 from ..intake.limits import MAX_TOKENIZER_BYTES
+from ..intake.strict_json import parse_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
-from ..intake.downloads import discard, make_folder, sha256_of
+from ..intake.files import remove_file, sha256_of
+from ..intake.folders import make_folder
 from ..intake.limits import FRAMES_PER_SECOND, MAX_CLIP_SECONDS, MAX_CODES_BYTES
 from ..intake.paths import as_path, shown_name
 from ..intake.tensors import read_small_tensors, write_tensors
@@ -93,7 +94,7 @@ class CodeCache:
         try:
             make_folder(path.parent)
             if path in self._damaged:
-                discard(path)  # the writer would not replace what is not ours
+                remove_file(path)  # the writer would not replace what is not ours
             write_tensors(path, {"codes": codes.to(torch.int16)}, metadata)
         except FileError as error:
             if not self._warning:

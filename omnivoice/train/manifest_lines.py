@@ -16,9 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..errors import FileError
-from ..intake.files import parse_json, read_bytes
+from ..intake.files import read_bytes
 from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import shown_name
+from ..intake.strict_json import parse_json
 
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
-from ..intake.downloads import check_space, discard, make_folder
-from ..intake.files import append_line, parse_json, read_bytes, read_json, remove_stale_temps, write_atomic
-from ..intake.folders import file_size
+from ..intake.files import append_line, file_size, read_bytes, remove_file, remove_stale_temps, write_atomic
+from ..intake.folders import check_space, make_folder
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, MAX_TENSORS_BYTES, shown
 from ..intake.paths import shown_name
+from ..intake.strict_json import parse_json, read_json
 from ..intake.tensors import check_header, open_tensors, read_small_tensors, write_tensors
 from .settings import TrainSettings
 from .trainer import Trainer
@@ -83,12 +83,12 @@ class RunFolder:
         path = self.folder / f"checkpoint-{numbers['step']:08d}.safetensors"
         try:
             if path in self._damaged:
-                discard(path)  # the writer would not replace what is not ours
+                remove_file(path)  # the writer would not replace what is not ours
                 self._damaged.remove(path)
             write_state(path, tensors, numbers)
             whole = [there for there in self.checkpoints() if there not in self._damaged]
             for old in [*whole[KEPT:], *self._damaged]:
-                discard(old)
+                remove_file(old)
             self._damaged.clear()
         except FileError as error:
             _LOG.warning("the checkpoint of step %d could not be written: %s", numbers["step"], error)
@@ -150,7 +150,7 @@ def _discard_torn(path: Path) -> None:
         try:
             check_header(path)
         except FileError:
-            discard(path)
+            remove_file(path)
 
 
 def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True) -> RunFolder:

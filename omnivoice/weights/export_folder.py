@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from ..errors import CheckpointError
-from ..intake.downloads import check_space, make_folder
-from ..intake.files import parse_json, write_atomic
-from ..intake.folders import check_new_folder, copy_file, file_size, new_folder
+from ..intake.files import file_size, write_atomic
+from ..intake.folders import check_new_folder, check_space, copy_file, make_folder, new_folder
 from ..intake.paths import as_path
+from ..intake.strict_json import parse_json
 from ..intake.tables import load_table
 from ..intake.tensors import TensorSource, stream_tensors
 from .export import NO_TENSORS, lm_sources, opened, stored_dtype, stored_sources

@@ -16,9 +16,10 @@ from typing import cast
 
 from ..config import CodecConfig, LMConfig, parse_codec_config, parse_model_config
 from ..errors import CheckpointError
-from ..intake.files import parse_json, read_bytes
+from ..intake.files import read_bytes
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES
 from ..intake.paths import as_path, model_folder
+from ..intake.strict_json import parse_json
 from ..intake.tables import load_table
 from .single_file import (
     CODEC_CONFIG,

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from ..config import LMConfig
 from ..errors import LoraError
-from ..intake.files import read_json
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
+from ..intake.strict_json import read_json
 from ..intake.tensors import read_small_tensors
 from .lora import Change, Difference, LoRA, LowRank, Replacement, lora_targets
 from .lora_keys import (

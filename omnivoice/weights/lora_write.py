@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError, LoraError
-from ..intake.downloads import make_folder
 from ..intake.files import write_atomic
+from ..intake.folders import make_folder
 from ..intake.limits import MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
 from ..intake.tensors import check_header, write_tensors

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Protocol, TypedDict, cast
 
 from ..errors import FileError, InputError
-from ..intake.downloads import check_space, make_folder, part_bytes, sha256_of
+from ..intake.downloads import part_bytes
 from ..intake.fetch import PUBLIC_HUB, fetch_file, file_url, hub_endpoint, is_offline
+from ..intake.files import sha256_of
+from ..intake.folders import check_space, make_folder
 from ..intake.limits import shown
 from ..intake.tables import load_table
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from omnivoice.errors import FileError, InputError
-from omnivoice.intake import downloads, fetch
+from omnivoice.intake import downloads, fetch, folders
 from omnivoice.intake.fetch import fetch_file, file_url, hub_endpoint
 
 DATA = bytes(range(256)) * 8_000  # 2 MB
@@ -260,10 +260,10 @@ def test_disk_full(get, hub, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_space_is_looked_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("usage", (), {"free": 4_000_000_000})
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
-    downloads.check_space(tmp_path, 2_000_000_000)
-    downloads.check_space(tmp_path, 0)
+    folders.check_space(tmp_path, 2_000_000_000)
+    folders.check_space(tmp_path, 0)
     with pytest.raises(FileError, match=r"has 4\.0 GB free, 3\.3 GB are to be fetched and 1\.1 GB must stay free"):
-        downloads.check_space(tmp_path, 3_300_000_000)
+        folders.check_space(tmp_path, 3_300_000_000)
 
 
 def test_odd_files_under_the_part_name(get, hub, tmp_path: Path) -> None:

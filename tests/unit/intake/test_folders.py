@@ -7,7 +7,8 @@ import time
 import pytest
 
 from omnivoice import FileError
-from omnivoice.intake.folders import check_new_folder, copy_file, file_size, new_folder
+from omnivoice.intake.files import file_size
+from omnivoice.intake.folders import check_new_folder, copy_file, new_folder
 
 
 def names(folder):

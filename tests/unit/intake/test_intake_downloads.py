@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from omnivoice.errors import FileError
-from omnivoice.intake.downloads import discard, make_folder, sha256_of
+from omnivoice.intake.files import remove_file, sha256_of
+from omnivoice.intake.folders import make_folder
 
 
 def test_sha256(tmp_path: Path) -> None:
@@ -16,9 +17,9 @@ def test_sha256(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"^b does not exist$"):
         sha256_of(tmp_path / "b")
     (tmp_path / "c").write_bytes(bytes(3_000_000))
-    told: list[int] = []
-    sha256_of(tmp_path / "c", told.append)
-    assert told == [1 << 20, 2 << 20, 3_000_000]
+    counts: list[int] = []
+    sha256_of(tmp_path / "c", counts.append)
+    assert counts == [1 << 20, 2 << 20, 3_000_000]
 
 
 def test_make_folder(tmp_path: Path) -> None:
@@ -30,10 +31,10 @@ def test_make_folder(tmp_path: Path) -> None:
             make_folder(path)
 
 
-def test_discard(tmp_path: Path) -> None:
+def test_remove_file(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    discard(tmp_path / "a")
-    discard(tmp_path / "a")
+    remove_file(tmp_path / "a")
+    remove_file(tmp_path / "a")
     assert not (tmp_path / "a").exists()
     with pytest.raises(FileError, match=r"^cannot remove .*; remove it by hand$"):
-        discard(tmp_path)
+        remove_file(tmp_path)

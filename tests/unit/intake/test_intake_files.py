@@ -15,8 +15,9 @@ import pytest
 
 from omnivoice.errors import FileError
 from omnivoice.intake import files
-from omnivoice.intake.files import file_stamp, open_regular, parse_json, read_bytes, read_json, write_atomic
+from omnivoice.intake.files import file_stamp, open_regular, read_bytes, write_atomic
 from omnivoice.intake.limits import MIB
+from omnivoice.intake.strict_json import parse_json, read_json
 
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="pipes, umask and fork are POSIX")
 OLD, NEW = b"old" * 1000, b"new" * 2000

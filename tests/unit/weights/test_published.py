@@ -117,6 +117,6 @@ def test_room_is_asked_for_what_is_missing(model, hub, tmp_path: Path, monkeypat
     assert asked == [model.size - 3]
     usage = type("usage", (), {"free": 5})
     monkeypatch.undo()
-    monkeypatch.setattr("omnivoice.intake.downloads.shutil.disk_usage", lambda folder: usage)
+    monkeypatch.setattr("omnivoice.intake.folders.shutil.disk_usage", lambda folder: usage)
     with pytest.raises(FileError, match=r"has 0\.0 GB free"):
         fetch(model, tmp_path / "elsewhere")

@@ -1,0 +1,69 @@
+"""JSON, read more strictly than the standard library does: what passes here means the same to every other parser."""
+
+from __future__ import annotations
+
+import json
+import math
+from os import PathLike
+from typing import NoReturn
+
+from ..errors import FileError
+from .files import read_bytes
+from .paths import shown_name
+
+Json = object  # None, bool, int, float, str, list or dict: narrow it with isinstance
+
+_MAX_INT_DIGITS = 20
+
+
+def read_json(path: str | PathLike[str], *, limit: int) -> Json:
+    """The parsed JSON of a file of at most `limit` bytes, strictly: UTF-8, no duplicate keys, no NaN or Infinity."""
+    return parse_json(read_bytes(path, limit=limit), shown_name(path))
+
+
+def parse_json(data: bytes, name: str) -> Json:
+    """Parse strict JSON; `name` is what the FileError calls it.
+
+    Refused beyond the grammar: duplicate keys, NaN and Infinity (also 1e999), integers of more than 20 digits,
+    nesting deeper than the interpreter allows.
+    """
+    try:
+        parsed: Json = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+            parse_int=_short_int,
+        )
+    except RecursionError:
+        raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
+    except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:100]
+        raise FileError(f"{name} is not valid JSON: {reason}") from None
+    return parsed
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return found
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _short_int(text: str) -> int | float:
+    if text == "-0":
+        return -0.0  # no whole number: Rust's parser, which reads the same files, takes it for a float
+    if len(text) > _MAX_INT_DIGITS:
+        raise ValueError(f"an integer has more than {_MAX_INT_DIGITS} digits")
+    return int(text)
