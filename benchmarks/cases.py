@@ -17,12 +17,12 @@ from torch import Tensor
 
 from benchmarks.machine import anonymous_bytes
 from benchmarks.model import WORD, variant
+from omnivoice.constants import FRAME_RATE, HOP
 from omnivoice.engine import Engine
 from omnivoice.generate.run import Runner
 from omnivoice.text.prompt import build_prompt
 from omnivoice.types import Chunk, GenerationPlan, GenerationRequest, Sampling, Speedups, VoicePrompt
 
-FRAME_RATE, HOP = 25, 960
 FULL_STEPS = 32  # the number of steps that the real-time factor refers to
 WATCH_SECONDS = 0.002
 LANGUAGE, SEED, PROMPT_TOKENS = "en", 7, 60

@@ -13,8 +13,9 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from benchmarks.cases import CLONE, FRAME_RATE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
+from benchmarks.cases import CLONE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
 from benchmarks.flops import product_rates, step_flops
+from omnivoice.constants import FRAME_RATE
 from omnivoice.types import Speedups
 
 GROWTH_STEPS, GROWTH_ROUNDS = 2, 3

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
+from .constants import HOP, SAMPLE_RATE
 from .errors import CheckpointError
 
 CODEBOOK_WEIGHTS = (8.0, 8.0, 6.0, 6.0, 4.0, 4.0, 2.0, 2.0)  # of the training loss, upstream models/omnivoice.py:262
@@ -76,7 +77,7 @@ class CodecConfig:
 
     acoustic: AcousticConfig
     semantic: SemanticConfig
-    sample_rate: int = 24000
+    sample_rate: int = SAMPLE_RATE
     semantic_sample_rate: int = 16000
     downsample_factor: int = 320
     codebook_size: int = 1024
@@ -200,9 +201,9 @@ def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
 def _check_codec(config: CodecConfig, where: str) -> None:
     """Refuse sizes that contradict each other, or another codec's rates."""
     acoustic, semantic = config.acoustic, config.semantic
-    if config.sample_rate != 24000 or config.hop_length != 960:
+    if config.sample_rate != SAMPLE_RATE or config.hop_length != HOP:
         raise CheckpointError(
-            f"{where}: expected 24000 Hz and 960 samples a frame, got {config.sample_rate} Hz and "
+            f"{where}: expected {SAMPLE_RATE} Hz and {HOP} samples a frame, got {config.sample_rate} Hz and "
             f"{config.hop_length}; this is not the HiggsAudio v2 codec that OmniVoice uses"
         )
     sound = {

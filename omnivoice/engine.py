@@ -20,9 +20,9 @@ from .audio.loudness import SPEECH_RMS, UNVOICED_PEAK
 from .audio.reference import LONG_SECONDS, prepare_reference
 from .codec import CodecDecoder, CodecEncoder
 from .config import CodecConfig
+from .constants import SAMPLE_RATE
 from .errors import AudioError, InputError, NumericError, TextError
 from .generate.budget import free_memory, rows_per_batch
-from .generate.chunks import SAMPLE_RATE
 from .generate.estimate import CPU_LIBRARIES, estimate_decoding, estimate_encoding, estimate_run
 from .generate.graphs import StepGraphs
 from .generate.plan import make_plan

@@ -17,6 +17,7 @@ import comfy.utils
 import folder_paths
 import torch
 
+from ...omnivoice.constants import SAMPLE_RATE
 from ...omnivoice.errors import FileError, InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
 from ...omnivoice.text.languages import language_options
@@ -30,7 +31,6 @@ KEY = "datasets"
 CACHE = "omnivoice_codes"
 NO_FOLDER = "none (use the audio input)"
 AUTO = "auto"
-_RATE_HZ = 24_000
 
 
 def dataset_folders() -> dict[str, Path]:
@@ -119,7 +119,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
     if not isinstance(language, str) or language not in known:
         raise InputError(f"language must be auto or a name from the list, got {shown(language)}")
     words = check_text_length(instruct, name="instruct", limit=MAX_TEXT_CHARS)
-    longest = Waveform(torch.zeros(1, 1).expand(1, MAX_CLIP_SECONDS * _RATE_HZ), _RATE_HZ)
+    longest = Waveform(torch.zeros(1, 1).expand(1, MAX_CLIP_SECONDS * SAMPLE_RATE), SAMPLE_RATE)
     mm.load_models_gpu([model.encoder], memory_required=model.engine.estimate_encode_bytes(longest, "text"))
     bar = comfy.utils.ProgressBar(len(rows.rows))
 

@@ -15,6 +15,7 @@ import comfy.model_management as mm
 import torch
 from comfy_execution.graph_utils import ExecutionBlocker
 
+from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import FileError, InputError
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
@@ -113,7 +114,7 @@ def listen(model: object, voice: VoicePrompt) -> object:
 def describe(name: str, voice: VoicePrompt) -> str:
     """One line about a voice."""
     K, T = voice.codes.shape
-    parts = [f"{T / 25:.1f} s", f"{K} codebooks", f"language {voice.language or 'not given'}"]
+    parts = [f"{T / FRAME_RATE:.1f} s", f"{K} codebooks", f"language {voice.language or 'not given'}"]
     return f"{name}: {', '.join(parts)}; consent: {voice.consent or 'not noted'}"
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.plan import CHUNKING, make_plan
 from ...omnivoice.generate.presets import PRESETS
-from ...omnivoice.intake.limits import FRAMES_PER_SECOND, check_number, check_whole, shown
+from ...omnivoice.intake.limits import check_number, check_whole, shown
 from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
@@ -131,7 +132,7 @@ def report(request: GenerationRequest, speech: Speech) -> str:
     lines = [
         f"{speech.seconds:.2f} s, seed {speech.seed}, {sampling.steps} steps, guidance {sampling.guidance:g}",
         f"voice: {_voice(request)}; language: {request.language or AUTO}",
-        f"frames: {sum(frames)} ({FRAMES_PER_SECOND} a second) in {len(frames)} chunks",
+        f"frames: {sum(frames)} ({FRAME_RATE} a second) in {len(frames)} chunks",
         *(f"  {count:>5}  {text}" for count, text in zip(frames, speech.chunks)),
     ]
     changed = [
@@ -155,7 +156,7 @@ _PLAIN_VALUES = {name: getattr(_PLAIN, name) for name in ("speed", "duration", "
 def _voice(request: GenerationRequest) -> str:
     if request.voice is not None:
         name = f"{request.voice.name!r}, " if request.voice.name else ""
-        return f"{name}a recording of {request.voice.frames / FRAMES_PER_SECOND:.1f} s"
+        return f"{name}a recording of {request.voice.frames / FRAME_RATE:.1f} s"
     if isinstance(request.design, VoiceDesign):
         return f"designed: {', '.join(request.design.attributes)}"
     return "the model's own choice"

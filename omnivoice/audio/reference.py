@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..constants import HOP, SAMPLE_RATE
 from ..errors import AudioError
 from ..intake.limits import MAX_VOICE_SECONDS, MIN_VOICE_SECONDS
 from ..types import Waveform
@@ -42,7 +43,7 @@ class PreparedReference:
 
 
 def prepare_reference(
-    waveform: Waveform, *, has_text: bool = True, sample_rate: int = 24_000, hop: int = 960
+    waveform: Waveform, *, has_text: bool = True, sample_rate: int = SAMPLE_RATE, hop: int = HOP
 ) -> PreparedReference:
     """Waveform of any rate and channel count -> what the codec encodes.
 

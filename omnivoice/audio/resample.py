@@ -20,6 +20,7 @@ import math
 import torch
 from torch import Tensor
 
+from ..constants import SAMPLE_RATE
 from ..errors import AudioError
 from ..intake.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 
@@ -61,7 +62,7 @@ def _check(samples: Tensor, from_hz: int, to_hz: int) -> None:
         if isinstance(rate, bool) or not isinstance(rate, int) or not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
             raise AudioError(
                 f"sample rate must be a whole number of Hz within {MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE}, got {rate!r}: "
-                "convert the recording to 24000 Hz"
+                f"convert the recording to {SAMPLE_RATE} Hz"
             )
 
 

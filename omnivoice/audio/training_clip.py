@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ..constants import HOP, SAMPLE_RATE
 from ..errors import AudioError
 from ..intake.limits import MAX_CLIP_SECONDS, MIN_CLIP_SECONDS
 from ..types import Waveform
@@ -22,7 +23,7 @@ PEAK, PEAK_FLOOR = 0.9, 1e-7  # data/dataset.py:434
 LOUDEST = 1e6  # far beyond 16-bit numbers that somebody stored as floats
 
 
-def prepare_clip(waveform: Waveform, *, sample_rate: int = 24_000, hop: int = 960) -> Tensor:
+def prepare_clip(waveform: Waveform, *, sample_rate: int = SAMPLE_RATE, hop: int = HOP) -> Tensor:
     """Waveform of any rate and channel count -> [1, N] float32 at `sample_rate`, N a multiple of `hop`.
 
     Raises AudioError for a recording that is shorter than 0.5 s or longer than 30 s, silent, not finite, of channels

@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..constants import FRAME_RATE
 from ..errors import InputError
 from ..intake.prompt_import import read_upstream_prompt
 from ..types import VoicePrompt
@@ -72,4 +73,4 @@ def output_path(named: str | None, source: str, *, overwrite: bool) -> Path:
 def describe(voice: VoicePrompt) -> str:
     """One line about a voice."""
     K, T = voice.codes.shape
-    return f"{T / 25:.2f} s, {K} codebooks, level {voice.rms:.4f}"
+    return f"{T / FRAME_RATE:.2f} s, {K} codebooks, level {voice.rms:.4f}"

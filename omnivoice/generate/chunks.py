@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
+from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import MAX_AUDIO_SECONDS
 from ..text.characters import is_spoken
@@ -22,9 +23,6 @@ from ..text.duration import estimate_frames, text_weight
 from ..text.pauses import Piece
 from ..types import Chunk, GenerationRequest, VoicePrompt
 
-SAMPLE_RATE = 24000
-HOP = 960
-FRAME_RATE = 25
 GAP_SAMPLES = 2400  # silence at each join of two chunks (upstream utils/audio.py:305, a third of 0.3 s)
 # Below this the estimate is lifted (upstream utils/duration.py:228): too short to tell the rate of what follows.
 RATE_FRAMES = 50

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import MAX_TOTAL_SECONDS, check_number, shown
 from ..intake.text_in import clean_text
@@ -20,7 +21,7 @@ from ..text.languages import resolve_language
 from ..text.pauses import Piece, split_pauses
 from ..text.tags import tag_warnings
 from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
-from .chunks import FRAME_RATE, SAMPLE_RATE, plan_chunks
+from .chunks import plan_chunks
 from .presets import shortcuts_of
 
 CHUNKING = ("sentences", "upstream")

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ..constants import FRAME_RATE
 from ..errors import AudioError, InputError, TextError
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -42,8 +43,7 @@ MIN_CLIP_SECONDS = 0.5  # of a recording to train on
 MAX_CLIP_SECONDS = 30
 
 # Codec codes.
-FRAMES_PER_SECOND = 25
-MAX_VOICE_FRAMES = MAX_VOICE_SECONDS * FRAMES_PER_SECOND
+MAX_VOICE_FRAMES = MAX_VOICE_SECONDS * FRAME_RATE
 MAX_CODEBOOKS = 64
 CODEBOOK_SIZE = 1_024
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..constants import FRAME_RATE
 from ..errors import FileError, InputError
 from ..voice import VoicePrompt
 from .limits import (
     CODEBOOK_SIZE,
-    FRAMES_PER_SECOND,
     MAX_CODEBOOKS,
     MAX_CONSENT_CHARS,
     MAX_LABEL_CHARS,
@@ -51,7 +51,7 @@ def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: boo
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "codebooks": str(codes.shape[0]),
-        "frame_rate": str(FRAMES_PER_SECOND),
+        "frame_rate": str(FRAME_RATE),
         "text": clean_voice_text(voice.text),
         "rms": repr(float(voice.rms)),
         "name": clean_label(voice.name, "voice name"),
@@ -106,8 +106,8 @@ def _check_format(metadata: Mapping[str, str], name: str) -> None:
     if int(version) < 1:
         raise FileError(f"{name}: format_version must be at least 1, got {int(version)}")
     rate = metadata.get("frame_rate")
-    if rate != str(FRAMES_PER_SECOND):
-        raise FileError(f"{name}: frame_rate must be {FRAMES_PER_SECOND}, got {shown(rate)}")
+    if rate != str(FRAME_RATE):
+        raise FileError(f"{name}: frame_rate must be {FRAME_RATE}, got {shown(rate)}")
 
 
 def _whole(metadata: Mapping[str, str], key: str, low: int, high: int, default: int | None = None) -> int:

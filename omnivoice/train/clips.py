@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..intake.limits import FRAMES_PER_SECOND
+from ..constants import FRAME_RATE
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Clip:
     @property
     def seconds(self) -> float:
         """Length of the sound."""
-        return self.codes.shape[1] / FRAMES_PER_SECOND
+        return self.codes.shape[1] / FRAME_RATE
 
 
 @dataclass(frozen=True)

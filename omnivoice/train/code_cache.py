@@ -17,10 +17,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from ..constants import FRAME_RATE
 from ..errors import FileError, InputError
 from ..intake.files import remove_file, sha256_of
 from ..intake.folders import make_folder
-from ..intake.limits import FRAMES_PER_SECOND, MAX_CLIP_SECONDS, MAX_CODES_BYTES
+from ..intake.limits import MAX_CLIP_SECONDS, MAX_CODES_BYTES
 from ..intake.paths import as_path, shown_name
 from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import Waveform
@@ -29,7 +30,7 @@ FORMAT, FORMAT_VERSION = "omnivoice_codes", "1"
 FOLDER = ".omnivoice_codes"  # beside the recordings; hidden, so that it is not taken for some of them
 _LOG = logging.getLogger("omnivoice_nodes")
 _MAX_CODE = 1 << 15  # what int16 holds
-_MAX_FRAMES = MAX_CLIP_SECONDS * FRAMES_PER_SECOND
+_MAX_FRAMES = MAX_CLIP_SECONDS * FRAME_RATE
 
 
 def content_of(audio: Path | Waveform) -> str:

@@ -20,9 +20,10 @@ from torch import Tensor
 
 from ..audio.training_clip import VERSION, prepare_clip
 from ..codec import CodecEncoder
+from ..constants import FRAME_RATE
 from ..errors import FileError, InputError
 from ..intake.audio_files import read_audio
-from ..intake.limits import FRAMES_PER_SECOND, MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
+from ..intake.limits import MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
 from ..intake.text_in import clean_text
 from ..text.clean import speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
@@ -183,7 +184,7 @@ def _instruct(label: str, text: str) -> str | None:
 
 
 def _check(clip: Clip, frames: int) -> None:
-    seconds = frames / FRAMES_PER_SECOND
+    seconds = frames / FRAME_RATE
     if problem := rate_fault(clip.text, seconds):
         raise InputError(f"its text is {problem} for {seconds:.1f} s of speech: it must be what the recording says")
     if clip.clean_start is not None and clip.clean_start >= frames:

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Rooms by height: a room imports only lower ones, or itself. Rooms of one height do not know each other.
 RANK = {
     "errors": 0,
+    "constants": 0,
     "voice": 1,
     "types": 2,
     "config": 2,
