@@ -5,6 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import ComfyExtension, io
 
 from . import host
+from .audio import AudioImage, JoinAudio
 from .dataset import Dataset
 from .design import VoiceDesignAttributes
 from .download import Download
@@ -12,6 +13,7 @@ from .load import LoadOmniVoice
 from .lora import ApplyLoRA
 from .reference import ReferenceAudio
 from .synthesize import Synthesize
+from .timing import FramesToSeconds, SecondsToFrames
 from .train import TrainLoRA
 from .transcribe import Transcribe
 from .voices import LoadVoice, SaveVoice
@@ -37,4 +39,8 @@ class OmniVoiceExtension(ComfyExtension):
             ApplyLoRA,
             Dataset,
             TrainLoRA,
+            JoinAudio,
+            SecondsToFrames,
+            FramesToSeconds,
+            AudioImage,
         ]

@@ -4,7 +4,7 @@ One module a subject; nodes use them as `host.models`, `host.voices` and so on. 
 checking numbers or reading files, stays in the engine.
 """
 
-from . import dataset, download, folders, lora, models, progress, speech, training, transcribe, values, voices
+from . import dataset, download, folders, lora, models, pictures, progress, speech, training, transcribe, values, voices
 
 __all__ = [
     "dataset",
@@ -12,6 +12,7 @@ __all__ = [
     "folders",
     "lora",
     "models",
+    "pictures",
     "progress",
     "speech",
     "training",

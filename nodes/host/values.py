@@ -87,6 +87,23 @@ def waveforms_from(audio: object) -> list[Waveform]:
     return [Waveform(recording, rate) for recording in samples]
 
 
+def recordings_from(values: Sequence[object]) -> list[Waveform]:
+    """Return every recording of a list of AUDIO; raises AudioError that says which item is at fault, and for NaN."""
+    if not values:
+        raise AudioError("audio is an empty list: connect at least one audio")
+    recordings: list[Waveform] = []
+    for number, value in enumerate(values, start=1):
+        try:
+            found = waveforms_from(value)
+            if not all(bool(torch.isfinite(recording.samples).all()) for recording in found):
+                raise AudioError("audio holds NaN or Inf: load or generate it again")
+        except AudioError as error:
+            where = f"item {number} of {len(values)}: " if len(values) > 1 else ""
+            raise AudioError(f"{where}{error}") from None
+        recordings += found
+    return recordings
+
+
 def audio_from(waveform: Waveform) -> dict[str, object]:
     """A Waveform [C, N] as ComfyUI's AUDIO: float32 [1, C, N], contiguous, where intermediates belong."""
     samples = waveform.samples[None].to(device=mm.intermediate_device(), dtype=torch.float32).contiguous()

@@ -6,11 +6,17 @@ Ramps are numpy's float64 `linspace` rounded to float32, as upstream's; torch's 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from ..errors import AudioError
+from ..intake.limits import MAX_TOTAL_SECONDS
+from ..types import Waveform
+from .resample import resample
 
 
 def _ramp(first: float, last: float, count: int) -> Tensor:
@@ -49,3 +55,36 @@ def join_chunks(chunks: Sequence[Tensor], sample_rate: int, *, gap_seconds: floa
             parts.append(chunk.new_zeros(chunk.shape[0], count))
         parts.append(fade(chunk, fade_in=count if i > 0 else 0, fade_out=count if i < len(chunks) - 1 else 0))
     return torch.cat(parts, dim=1)
+
+
+def join_recordings(recordings: Sequence[Waveform], gap_seconds: float) -> tuple[Waveform, list[float]]:
+    """Join recordings with `gap_seconds` of zeros between them: (one Waveform, the start of each one in seconds).
+
+    All are resampled to the highest sample rate among them. Mono is repeated in every channel where others have more;
+    other mixtures of channel counts raise AudioError, as does a result of more than `MAX_TOTAL_SECONDS`. A single
+    recording comes back as it is. Needs at least one.
+    """
+    rate = max(recording.sample_rate for recording in recordings)
+    channels = max(recording.samples.shape[0] for recording in recordings)
+    for number, recording in enumerate(recordings, start=1):
+        if recording.samples.shape[0] not in (1, channels):
+            raise AudioError(
+                f"recording {number} of {len(recordings)} has {recording.samples.shape[0]} channels and another one "
+                f"has {channels}: convert them to the same number of channels, or to mono"
+            )
+    gap = round(gap_seconds * rate)
+    seconds = sum(recording.samples.shape[1] / recording.sample_rate for recording in recordings)
+    seconds += gap / rate * (len(recordings) - 1)
+    if seconds > MAX_TOTAL_SECONDS:
+        raise AudioError(
+            f"the joined audio would last {seconds / 3600:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600} are "
+            "allowed: join fewer recordings, or shorten the gap"
+        )
+    if len(recordings) == 1:
+        return recordings[0], [0.0]
+    parts = [resample(recording.samples, recording.sample_rate, rate) for recording in recordings]
+    starts = [0, *itertools.accumulate(part.shape[1] + gap for part in parts[:-1])]
+    joined = torch.zeros(channels, starts[-1] + parts[-1].shape[1])
+    for start, part in zip(starts, parts):
+        joined[:, start : start + part.shape[1]] = part  # [1, N] is repeated in every channel
+    return Waveform(joined, rate), [start / rate for start in starts]

@@ -119,6 +119,12 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "fade_seconds": Limit(0, 10),
         "chunk_seconds": Limit(3, 60),
         "chunk_threshold_seconds": Limit(3, 120),
+        "gap_seconds": Limit(0, 60),
+        "seconds": Limit(0, 86_400),
+        "fps": Limit(0.01, 1_000),
+        "video_frames": Limit(0, 86_400_000, integer=True),
+        "image_width": Limit(256, 4_096, integer=True),
+        "image_height": Limit(192, 2_160, integer=True),
     }
 )
 

@@ -194,7 +194,7 @@ class Host:
         ops = module("comfy.ops", manual_cast=torch.nn)
         utils = module("comfy.utils", ProgressBar=Bar)
         extension = module("comfy.patcher_extension", CallbacksMP=SimpleNamespace(ON_DETACH="on_detach"))
-        kinds = {k: Kind(k.upper()) for k in ("Int", "Float", "String", "Combo", "Audio", "Boolean")}
+        kinds = {k: Kind(k.upper()) for k in ("Int", "Float", "String", "Combo", "Audio", "Boolean", "Image")}
         kinds |= {"LoraModel": Kind("LORA_MODEL"), "LossMap": Kind("LOSS_MAP")}
         lora = module("comfy.lora", calculate_weight=calculate_weight)
         adapters = module("comfy.weight_adapter", LoRAAdapter=lambda keys, weights: ("lora", weights))

@@ -34,11 +34,16 @@ IDS = [
     "OmniVoiceApplyLoRA",
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
+    "OmniVoiceJoinAudio",
+    "OmniVoiceSecondsToFrames",
+    "OmniVoiceFramesToSeconds",
+    "OmniVoiceAudioImage",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {
     "LoadAudio": ({"audio": "FILE"}, ["AUDIO"]),
     "SaveAudio": ({"audio": "AUDIO", "filename_prefix": "STRING"}, []),
+    "SaveImage": ({"images": "IMAGE", "filename_prefix": "STRING"}, []),
     "PreviewAny": ({"source": "*"}, []),
 }
 SMALL_MENU = 40  # options; longer menus are not listed
@@ -168,7 +173,7 @@ def test_prompt_is_valid(node: str, schemas: dict[str, SimpleNamespace]) -> None
 
 
 def is_output(kind: str, schemas: dict[str, SimpleNamespace]) -> bool:
-    return kind in ("SaveAudio", "PreviewAny") or getattr(schemas.get(kind), "is_output_node", False)
+    return kind in ("SaveAudio", "SaveImage", "PreviewAny") or getattr(schemas.get(kind), "is_output_node", False)
 
 
 def inputs_of(kind: str, schemas: dict[str, SimpleNamespace]) -> tuple[dict[str, object], set[str]]:
@@ -238,6 +243,10 @@ def exact_messages(engine: Callable[[str], object]) -> Iterator[str]:
     for call in (
         lambda: limits.check_number("guidance", 25),
         lambda: limits.check_number("strength", 11),
+        lambda: limits.check_number("seconds", -1),
+        lambda: limits.check_number("fps", 0),
+        lambda: limits.check_number("duration", 700),
+        lambda: limits.check_whole("video_frames", -1, shown_as="frames"),
         lambda: limits.check_text_length("a" * (limits.MAX_TEXT_CHARS + 1)),
         lambda: engine("text.pauses").split_pauses("a [pause 31s]"),
     ):

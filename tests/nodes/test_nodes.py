@@ -23,6 +23,10 @@ IDS = [
     "OmniVoiceApplyLoRA",
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
+    "OmniVoiceJoinAudio",
+    "OmniVoiceSecondsToFrames",
+    "OmniVoiceFramesToSeconds",
+    "OmniVoiceAudioImage",
 ]
 EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_every"]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
