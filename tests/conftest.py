@@ -65,7 +65,7 @@ def copy_pack() -> Callable[[Path], Path]:
         destination.mkdir(parents=True)
         for name in PACK_FILES:
             if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, destination / name, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(ROOT / name, destination / name, ignore=shutil.ignore_patterns("__pycache__", "making"))
             else:
                 shutil.copy(ROOT / name, destination / name)
         return destination

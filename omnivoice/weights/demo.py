@@ -1,6 +1,6 @@
 """The demo voice: a model of a small vocabulary that lies beside this package, so that a first try needs no download.
 
-It is in `demo_voice/`, with the card that says what it is and the scripts that made it. Never chosen where another
+It is in `demo_voice/`, with the card that says what it is. Never chosen where another
 model is named or found.
 """
 

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from demo_voice import grammar, make
-from demo_voice.judge import Listener, VoiceJudge, accuracy
+from demo_voice.making import grammar, make
+from demo_voice.making.judge import Listener, VoiceJudge, accuracy
 from omnivoice.engine import Engine
 from omnivoice.types import GenerationRequest, Sampling, VoicePrompt
 from omnivoice.weights.demo import demo_model

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from demo_voice import codec_model
-from demo_voice.codec_model import CODES, SIZES, WIDTH, Codebooks, DemoCodec
-from demo_voice.codec_pack import codec_tensors, pack_codec
-from demo_voice.codes import load_codec
+from demo_voice.making import codec_model
+from demo_voice.making.codec_model import CODES, SIZES, WIDTH, Codebooks, DemoCodec
+from demo_voice.making.codec_pack import codec_tensors, pack_codec
+from demo_voice.making.codes import load_codec
 
 
 @pytest.fixture(autouse=True)

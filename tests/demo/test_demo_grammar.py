@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from demo_voice import grammar
+from demo_voice.making import grammar
 
 
 def test_words_are_few_plain_and_in_every_list_once() -> None:

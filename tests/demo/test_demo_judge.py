@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from demo_voice import judge
+from demo_voice.making import judge
 
 
 @pytest.mark.parametrize(

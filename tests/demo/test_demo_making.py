@@ -8,10 +8,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from demo_voice import base_model, grammar, speech
-from demo_voice.codec_model import DemoCodec
-from demo_voice.codec_pack import pack_codec
-from demo_voice.speech import HOP, RMS, VOICES, rows, say_in_time, stretched
+from demo_voice.making import base_model, grammar, speech
+from demo_voice.making.codec_model import DemoCodec
+from demo_voice.making.codec_pack import pack_codec
+from demo_voice.making.speech import HOP, RMS, VOICES, rows, say_in_time, stretched
 from omnivoice.text.duration import estimate_frames
 from omnivoice.weights import locate_checkpoint
 

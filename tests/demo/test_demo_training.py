@@ -11,13 +11,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from demo_voice import codec_model, codec_train, decoder_fit, language_model
-from demo_voice.base_model import make_base
-from demo_voice.codec_model import DemoCodec
-from demo_voice.codec_pack import pack_codec
-from demo_voice.codec_train import POLISH_STEPS, STEPS, WARM_STEPS, Spectra, learning_rate, losses, train_codec
-from demo_voice.make import same_settings
-from demo_voice.speech import HOP, write_lines
+from demo_voice.making import codec_model, codec_train, decoder_fit, language_model
+from demo_voice.making.base_model import make_base
+from demo_voice.making.codec_model import DemoCodec
+from demo_voice.making.codec_pack import pack_codec
+from demo_voice.making.codec_train import POLISH_STEPS, STEPS, WARM_STEPS, Spectra, learning_rate, losses, train_codec
+from demo_voice.making.make import same_settings
+from demo_voice.making.speech import HOP, write_lines
 from omnivoice.train.model import TrainingModel
 from omnivoice.train.settings import TrainSettings
 

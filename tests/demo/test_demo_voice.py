@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from demo_voice import grammar
-from demo_voice.language_model import INSTRUCTS
+from demo_voice.making import grammar
+from demo_voice.making.language_model import INSTRUCTS
 from omnivoice.__main__ import main
 from omnivoice.engine import Engine
 from omnivoice.generate.presets import PRESETS

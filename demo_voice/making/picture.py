@@ -1,18 +1,13 @@
-"""The README's picture: the spectrogram of its first sentence, spoken by the asset. Needs matplotlib.
+"""`python -m demo_voice.making.picture`: draws the README's spectrogram, .github/demo-voice.png. Needs matplotlib.
 
-python demo_voice/picture.py          (writes .github/demo-voice.png)
+It is the README's first sentence, spoken by the demo voice.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 import torch
 
-from demo_voice.pack import ROOT
+from demo_voice.making.pack import ROOT
 from omnivoice.engine import Engine
 from omnivoice.types import GenerationRequest
 from omnivoice.weights.demo import FILE
@@ -23,7 +18,7 @@ RANGE_DB, TOP_HZ = 70, 8_000
 
 
 def main() -> None:
-    """Speak, measure, draw."""
+    """Speak the sentence, compute its spectrogram and save the picture."""
     import matplotlib
 
     matplotlib.use("Agg")

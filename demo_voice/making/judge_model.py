@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from demo_voice.codes import codes_of
-from demo_voice.judge import Listener, VoiceJudge, accuracy
-from demo_voice.judge_codec import voice_examples
-from demo_voice.pack import ROOT
-from demo_voice.speech import read_lines
+from demo_voice.making.codes import codes_of
+from demo_voice.making.judge import Listener, VoiceJudge, accuracy
+from demo_voice.making.judge_codec import voice_examples
+from demo_voice.making.pack import ROOT
+from demo_voice.making.speech import read_lines
 from omnivoice.engine import Engine
 from omnivoice.types import GenerationRequest, Sampling, VoicePrompt
 from omnivoice.weights.demo import FILE

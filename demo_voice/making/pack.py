@@ -1,4 +1,4 @@
-"""The asset: language model and codec as one file in float16, with the words that it knows."""
+"""Packs the language model and the codec into one file in float16, with the list of words that it knows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import torch
 
-from demo_voice.grammar import words
+from demo_voice.making.grammar import words
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.demo import FILE
 from omnivoice.weights.export import export_checkpoint
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 12_000_000
 
 
 def pack(work: Path) -> Path:
-    """Write demo_voice.safetensors beside this script from the trained model, and return its path."""
+    """Write demo_voice.safetensors from the trained model and return its path."""
     path = export_checkpoint(
         locate_checkpoint(work / "model", work / "fitted"),
         ROOT / FILE,

@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from demo_voice.codes import codes_of, load_codec
-from demo_voice.judge import Listener, VoiceJudge, accuracy, pitch_hz
-from demo_voice.speech import VOICES, as_float, load_speech, read_lines
+from demo_voice.making.codes import codes_of, load_codec
+from demo_voice.making.judge import Listener, VoiceJudge, accuracy, pitch_hz
+from demo_voice.making.speech import VOICES, as_float, load_speech, read_lines
 from omnivoice.codec import CodecDecoder
 
 EXAMPLES = 30  # training sentences per voice for the centroids

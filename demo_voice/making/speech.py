@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from demo_voice import grammar
+from demo_voice.making import grammar
 from omnivoice.audio.resample import resample
 from omnivoice.text.duration import estimate_frames
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from demo_voice import grammar
-from demo_voice.codes import codes_of, load_codec
-from demo_voice.pack import ROOT
-from demo_voice.speech import VOICES, Voice, read_lines, say_in_time
+from demo_voice.making import grammar
+from demo_voice.making.codes import codes_of, load_codec
+from demo_voice.making.pack import ROOT
+from demo_voice.making.speech import VOICES, Voice, read_lines, say_in_time
 
 ASSETS = ROOT / "tests" / "assets" / "demo"
 NEW_VOICE = Voice("f4", "en-us+f4", 40)

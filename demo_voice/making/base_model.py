@@ -1,6 +1,6 @@
 """A model in the published format that knows nothing yet: random weights, a token for each word, the trained codec.
 
-    python -c "from demo_voice.base_model import make_base; make_base(codec, folder)"
+    python -c "from demo_voice.making.base_model import make_base; make_base(codec, folder)"
 
 The sizes are the demo voice's own; the layout is the published one (config.json, tokenizer.json, tokenizer_config.json,
 model.safetensors, audio_tokenizer/), so that upstream's package loads it too.
@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from demo_voice.grammar import words
+from demo_voice.making.grammar import words
 from omnivoice.config import LMConfig
 from omnivoice.text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN
 from omnivoice.weights import locate_checkpoint

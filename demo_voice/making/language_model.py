@@ -1,6 +1,6 @@
 """The demo voice's language model: a full fine-tuning of random weights by the engine's own training.
 
-    python demo_voice/language_model.py --work FOLDER          (or under torchrun, for two processes)
+    python -m demo_voice.making.language_model --work FOLDER          (or under torchrun, for two processes)
 
 It goes on from where it was stopped. Half of the clips are single sentences; for the rest, two sentences of one voice
 are one clip whose first half is shown, as a reference is when a voice is cloned.
@@ -11,16 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import sys
 from dataclasses import replace
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 from safetensors.torch import load_file
 
-from demo_voice.codes import codes_of
+from demo_voice.making.codes import codes_of
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.text.tokenizer import TextTokenizer
 from omnivoice.train.adapter import full_weights
@@ -149,7 +146,7 @@ def train_language_model(work: Path) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Train from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=1)

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from demo_voice.codec_model import SIZES, DemoCodec, codec_config
-from demo_voice.judge import mel_bank
-from demo_voice.speech import HOP, as_float, load_speech
+from demo_voice.making.codec_model import SIZES, DemoCodec, codec_config
+from demo_voice.making.judge import mel_bank
+from demo_voice.making.speech import HOP, as_float, load_speech
 
 STEPS, WARM_STEPS = 2_400, 150  # of encoder and decoder; those of them without codebooks
 POLISH_STEPS, POLISH_RATE = 1_000, 6e-4  # after these: of the decoder alone; the codes stay as they are

@@ -1,20 +1,17 @@
-"""Remakes the demo voice from nothing: python demo_voice/make.py --work FOLDER [--stage NAME].
+"""`python -m demo_voice.making.make --work FOLDER [--stage NAME]`: makes the demo voice from scratch.
 
-Stages, each skipped where its result is there: speech (espeak-ng says the sentences), codec (its training), codes
-(everything through the codec), lm (the language model's training), fit (the codec's decoder learns how the language
-model speaks), pack (both as one file beside this script), judge (how well codec and model say words and keep voices). A
-stage that was stopped goes on from where it was, and refuses to if it was made with other settings. Needs torch, the
-packages of the engine, the program espeak-ng and, to judge, pocketsphinx.
+The stages are speech (espeak-ng speaks the sentences), codec (trains the codec), codes (encodes all speech), lm (trains
+the language model), fit (trains the codec's decoder on what the language model says), pack (writes both as one file)
+and judge (measures how well codec and model keep words and voices). A stage whose result exists is skipped. A stage
+that was interrupted resumes, unless its settings have changed: then it is refused. Needs torch, the engine's packages,
+the program espeak-ng and, for judge, pocketsphinx.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
@@ -23,10 +20,10 @@ STAGES = ("speech", "codec", "codes", "lm", "fit", "pack", "judge")
 
 
 def main() -> None:
-    """The command."""
+    """Run all stages, or the one that is named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, required=True, help="folder for everything that is made")
-    parser.add_argument("--stage", choices=STAGES, help="only this one, instead of all")
+    parser.add_argument("--work", type=Path, required=True, help="folder for all intermediate results")
+    parser.add_argument("--stage", choices=STAGES, help="run only this stage")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     for stage in [given.stage] if given.stage else STAGES:
@@ -35,56 +32,56 @@ def main() -> None:
 
 
 def run(stage: str, work: Path) -> None:
-    """One stage, unless its result is there."""
+    """Run one stage, unless its result exists."""
     speech, tokenizer = work / "speech", work / "audio_tokenizer"
     if stage == "speech":
-        from demo_voice import speech as making
+        from demo_voice.making import speech as making
 
         same_settings(speech, making.settings(seed=SEED, train=TRAIN, held_out=HELD_OUT))
         if not (speech / "index.jsonl").is_file():
             making.make_speech(speech, seed=SEED, train=TRAIN, held_out=HELD_OUT)
     elif stage == "codec":
-        from demo_voice import codec_train
-        from demo_voice.codec_pack import pack_codec
+        from demo_voice.making import codec_train
+        from demo_voice.making.codec_pack import pack_codec
 
         same_settings(work / "codec", codec_train.settings(seed=SEED))
         if not (work / "codec" / "done").is_file():
             pack_codec(codec_train.train_codec(speech, work / "codec", seed=SEED), tokenizer)
             (work / "codec" / "done").touch()
     elif stage == "codes":
-        from demo_voice import codes
+        from demo_voice.making import codes
 
         same_settings(work / "codes", codes.settings(tokenizer))
         if not (work / "codes" / "codes.safetensors").is_file():
             codes.make_codes(speech, tokenizer, work / "codes")
     elif stage == "lm":
-        from demo_voice import base_model, language_model
+        from demo_voice.making import base_model, language_model
 
         if not (work / "base" / "model.safetensors").is_file():
             base_model.make_base(tokenizer, work / "base", seed=SEED)
         if not (work / "model" / "model.safetensors").is_file():
             language_model.train_language_model(work)
     elif stage == "fit":
-        from demo_voice import decoder_fit
-        from demo_voice.codec_pack import pack_codec
+        from demo_voice.making import decoder_fit
+        from demo_voice.making.codec_pack import pack_codec
 
         same_settings(work / "fit", decoder_fit.settings(seed=SEED))
         if not (work / "fitted" / "model.safetensors").is_file():
             pack_codec(decoder_fit.fit_decoder(work, seed=SEED), work / "fitted")
     elif stage == "pack":
-        from demo_voice.pack import pack
+        from demo_voice.making.pack import pack
 
         pack(work)
     elif stage == "judge":
-        from demo_voice.judge_codec import judge_codec
-        from demo_voice.judge_model import judge_model
+        from demo_voice.making.judge_codec import judge_codec
+        from demo_voice.making.judge_model import judge_model
 
         judge_codec(speech, work / "fitted", work / "codes")
         judge_model(work / "codes")
 
 
 def same_settings(folder: Path, settings: dict[str, object]) -> None:
-    """Writes down what a stage is made with, or compares it with what was written when it began."""
+    """Record a stage's settings, or stop with a message if the recorded ones are different."""
     folder.mkdir(parents=True, exist_ok=True)
     text, path = json.dumps(settings, indent=1) + "\n", folder / "settings.json"
     if not path.is_file():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from demo_voice.grammar import jsgf
+from demo_voice.making.grammar import jsgf
 from omnivoice.audio.resample import resample
 
 RATE, HEARS_AT = 24_000, 16_000

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from demo_voice.speech import as_float, load_speech, whole, workers, write_lines
+from demo_voice.making.speech import as_float, load_speech, whole, workers, write_lines
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import CodecConfig, parse_codec_config
 from omnivoice.intake.tables import load_table

@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from demo_voice.codec_model import SIZES, DemoCodec
-from demo_voice.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
-from demo_voice.codes import codes_of
-from demo_voice.language_model import CPU, INSTRUCTS
-from demo_voice.speech import HOP, as_float, load_speech, read_lines, whole
+from demo_voice.making.codec_model import SIZES, DemoCodec
+from demo_voice.making.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
+from demo_voice.making.codes import codes_of
+from demo_voice.making.language_model import CPU, INSTRUCTS
+from demo_voice.making.speech import HOP, as_float, load_speech, read_lines, whole
 from omnivoice.generate.noise import BatchNoise
 from omnivoice.generate.pack import Item, pack_items
 from omnivoice.generate.sample import item_noise
