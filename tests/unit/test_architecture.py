@@ -1,7 +1,7 @@
-"""The house rules that a machine can check, by reading the source (AST) and never importing it.
+"""House rules that are checked by reading the source (AST), without importing it.
 
-Each rule is a function `(tree, room) -> list of complaints`. Each is tried on a snippet that breaks it before it
-is trusted on the real files, so that a rule that has gone blind fails too.
+Each rule is a function `(tree, room) -> complaints`. Every rule is first tried on snippets that break it, so a rule
+that no longer finds anything fails as well. What ruff can check (print, broad except) is left to ruff.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Rooms by height: a room imports only lower ones, or itself. Rooms of one height do not know each other.
+# Rooms by height: a room imports only lower ones, or itself. Rooms of the same height do not import each other.
 RANK = {
     "errors": 0,
     "constants": 0,
@@ -36,15 +36,24 @@ RANK = {
     "commands": 9,
     "__main__": 10,
 }
-# VoicePrompt.save and .load reach up to the one reader and writer of voice files, inside the methods.
+# VoicePrompt.save and .load import the reader and writer of voice files, inside the methods.
 NAMED_EXCEPTION = ("voice", "intake")
 
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 # Imported inside functions of these rooms only: the pack loads without them, and the feature that needs one says so.
 LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
-# What speaks to the network, and the one file that may. The rules know rooms alone: a test of its own names the file.
-NETWORK, NETWORK_FILE = {"http", "urllib"}, "omnivoice/intake/fetch.py"
+# Packages that only the named files import. A file may stop importing one, but no other file may start.
+ONLY_IN = {
+    "soundfile": {"omnivoice/intake/audio_files.py"},
+    "huggingface_hub": {"omnivoice/intake/downloads.py"},
+    "av": {"omnivoice/intake/audio_files.py"},
+    "PIL": {"nodes/host/pictures.py"},
+    "pickletools": {"omnivoice/intake/prompt_import.py"},
+    "http": {"omnivoice/intake/fetch.py"},
+    "urllib": {"omnivoice/intake/fetch.py"},
+}
+NETWORK = {"http", "urllib"}
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
 FILE_CALLS = {
     "open",
@@ -115,20 +124,20 @@ FILE_MODULES = {
     "aifc",
     "sndhdr",
 }
-MAX_FUNCTION, MAX_EXECUTE = 60, 15
+MAX_EXECUTE = 15
 
 Rule = Callable[[ast.Module, str], "list[str]"]
 
 
 def dotted(node: ast.AST) -> str:
-    """`a.b.c` of a name or attribute chain; empty parts where the chain starts from something else."""
+    """Return a name or attribute chain as `a.b.c`; parts that are neither are empty."""
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str, int]]:
-    """Every import as (statement, dotted module, level)."""
+    """Yield every import as (statement, dotted module, level)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name, 0) for alias in node.names)
@@ -140,7 +149,7 @@ def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str, int]]:
 
 
 def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements that run when the module is imported, inside classes, ifs and tries too."""
+    """Yield the statements that run when the module is imported, also inside classes, ifs and tries."""
     pending: list[ast.stmt] = list(tree.body)
     while pending:
         node = pending.pop()
@@ -213,7 +222,7 @@ def rule_only_intake_opens_files(tree: ast.Module, room: str) -> list[str]:
 
 
 def rule_no_pickle(tree: ast.Module, room: str) -> list[str]:
-    pickles = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "pickletools"}
+    pickles = {"pickle", "_pickle", "dill", "cloudpickle", "joblib"}  # pickletools executes nothing
     bad = [f"line {n.lineno}: import of {m}" for n, m, _ in imports(tree) if m.split(".")[0] in pickles]
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and dotted(node.func) in {"torch.load", "np.load", "numpy.load"}:
@@ -223,32 +232,6 @@ def rule_no_pickle(tree: ast.Module, room: str) -> list[str]:
             if keywords.get("allow_pickle") == "True":
                 bad.append(f"line {node.lineno}: np.load with allow_pickle")
     return bad
-
-
-def rule_no_print(tree: ast.Module, room: str) -> list[str]:
-    if room in {"__main__", "commands"}:
-        return []
-    return [f"line {n.lineno}: print" for n in ast.walk(tree) if isinstance(n, ast.Call) and dotted(n.func) == "print"]
-
-
-def rule_no_broad_except(tree: ast.Module, room: str) -> list[str]:
-    bad = []
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ExceptHandler):
-            continue
-        names = {
-            dotted(t) for t in (node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]) if t is not None
-        }
-        raises = any(isinstance(n, ast.Raise) for n in ast.walk(node))
-        if node.type is None or ("Exception" in names and not _only_reraises(node)):
-            bad.append(f"line {node.lineno}: bare except or except Exception")
-        elif "BaseException" in names and not raises:
-            bad.append(f"line {node.lineno}: except BaseException that swallows")
-    return bad
-
-
-def _only_reraises(node: ast.ExceptHandler) -> bool:
-    return len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and node.body[0].exc is None
 
 
 def rule_layers_come_from_ops(tree: ast.Module, room: str) -> list[str]:
@@ -288,16 +271,8 @@ def rule_nothing_at_import(tree: ast.Module, room: str) -> list[str]:
     return bad
 
 
-def rule_function_size(tree: ast.Module, room: str) -> list[str]:
-    return [
-        f"line {n}: {name} has {size} lines, cap {MAX_FUNCTION}"
-        for n, name, size in functions(tree)
-        if size > MAX_FUNCTION
-    ]
-
-
 def functions(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
-    """(line, name, lines of the body) of every function."""
+    """Yield (line, name, lines of the body) of every function."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.lineno, node.name, (node.end_lineno or node.lineno) - node.body[0].lineno + 1
@@ -312,7 +287,7 @@ def rule_short_execute(tree: ast.Module, room: str) -> list[str]:
 
 
 def rule_one_bridge(tree: ast.Module, room: str) -> list[str]:
-    """In nodes/: comfy and folder_paths in host/ alone, comfy_api anywhere, the engine by relative import.
+    """In nodes/: comfy and folder_paths in host/ only, comfy_api anywhere, the engine by relative import.
 
     Pillow, which ComfyUI brings, may be imported inside functions of host/, and for types.
     """
@@ -333,7 +308,7 @@ def rule_one_bridge(tree: ast.Module, room: str) -> list[str]:
     return bad
 
 
-# Every rule with snippets that break it, as (room, source).
+# Every rule, with snippets that break it, as (room, source).
 BROKEN: dict[Rule, list[tuple[str, str]]] = {
     rule_import_direction: [
         ("errors", "from .voice import VoicePrompt"),
@@ -372,13 +347,6 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("intake", "import torch\ntorch.load('x')"),
         ("lm", "np.load('x', allow_pickle=True)"),
     ],
-    rule_no_print: [("engine", "def f():\n    print('x')")],
-    rule_no_broad_except: [
-        ("engine", "try:\n    f()\nexcept:\n    raise"),
-        ("engine", "try:\n    f()\nexcept Exception as e:\n    g(e)"),
-        ("engine", "try:\n    f()\nexcept (ValueError, Exception):\n    pass"),
-        ("engine", "try:\n    f()\nexcept BaseException:\n    pass"),
-    ],
     rule_layers_come_from_ops: [
         ("lm", "from torch import nn\nnn.Linear(1, 2)"),
         ("codec", "import torch\ntorch.nn.Conv1d(1, 2, 3)"),
@@ -394,7 +362,6 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("engine", "FAST = torch.cuda.is_available()"),
         ("engine", "for x in range(3):\n    pass"),
     ],
-    rule_function_size: [("engine", "def f():\n" + "    x = 1\n" * 61)],
     rule_short_execute: [("load", "class A:\n    def execute(cls):\n" + "        x = 1\n" * 16)],
     rule_one_bridge: [
         ("load", "import comfy.utils"),
@@ -414,8 +381,8 @@ ALLOWED: list[tuple[str, str]] = [
     ("voice", "def f():\n    from .intake.voice_files import read_voice"),
     ("codec", "from ..ops import Ops\nfrom . import layers\nfrom .x import y\ndef f(ops):\n    return ops.Linear(1)"),
     ("engine", "import logging\nlog = logging.getLogger('x')"),
-    ("engine", "def f(s):\n    try:\n        return s.replace('a', 'b')\n    except BaseException:\n        raise"),
-    ("commands", "def f():\n    print('x')"),
+    ("engine", "def f(s):\n    return s.replace('a', 'b')"),
+    ("intake", "def f():\n    import soundfile, huggingface_hub\n    import pickletools"),
     ("intake", "import urllib.request"),
 ]
 ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]
@@ -423,7 +390,7 @@ NODE_RULES = [r for r in BROKEN if r not in (rule_import_direction, rule_allowed
 
 
 def source_files(folder: str) -> list[tuple[Path, str]]:
-    """(file, its room): the first part of its path below `folder`."""
+    """Return every file below `folder` with its room, the first part of its path."""
     base = ROOT / folder
     return [(p, p.relative_to(base).parts[0].removesuffix(".py")) for p in sorted(base.rglob("*.py"))]
 
@@ -458,19 +425,30 @@ def test_nodes_keep_the_rules() -> None:
     assert complaints(NODE_RULES, "nodes") == []
 
 
-def test_network_code_is_in_one_file() -> None:
-    speaks = {
-        path.relative_to(ROOT).as_posix()
-        for folder in ("omnivoice", "nodes")
-        for path, _ in source_files(folder)
-        for _, module, level in imports(ast.parse(path.read_text(encoding="utf-8")))
-        if not level and module.split(".")[0] in NETWORK
-    }
-    assert speaks == {NETWORK_FILE}
+def misplaced_imports(tree: ast.Module, file: str) -> list[str]:
+    """Return the imports of packages that belong to other files."""
+    tops = [(node.lineno, module.split(".")[0]) for node, module, level in imports(tree) if not level]
+    return [f"{file} line {line}: import of {top}" for line, top in tops if file not in ONLY_IN.get(top, {file})]
+
+
+@pytest.mark.parametrize("package", ONLY_IN)
+def test_misplaced_imports_are_found(package: str) -> None:
+    tree = ast.parse(f"def f():\n    import {package}")
+    assert misplaced_imports(tree, "omnivoice/engine.py")
+    assert all(misplaced_imports(tree, file) == [] for file in ONLY_IN[package])
+
+
+def test_packages_are_imported_in_their_own_files_only() -> None:
+    found = []
+    for folder in ("omnivoice", "nodes"):
+        for path, _ in source_files(folder):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found += misplaced_imports(tree, path.relative_to(ROOT).as_posix())
+    assert found == []
 
 
 def test_engine_init_is_light() -> None:
-    """omnivoice/__init__.py may name what is public, from the engine's own rooms, and nothing else."""
+    """omnivoice/__init__.py re-exports public names of the engine and does nothing else."""
     path = ROOT / "omnivoice" / "__init__.py"
     if path.exists():
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -54,18 +54,6 @@ def test_files_and_functions_are_short() -> None:
         warnings.warn("over the soft caps (300 a file, 40 a function): " + "; ".join(notes), stacklevel=1)
 
 
-def test_python_files_are_cp1252() -> None:
-    """Windows tools read source in cp1252; Chinese text and phonetic tables belong into JSON."""
-    bad = []
-    for path in repository_files():
-        if path.suffix == ".py":
-            try:
-                path.read_text(encoding="utf-8").encode("cp1252")
-            except UnicodeEncodeError as error:
-                bad.append(f"{path.relative_to(ROOT)}: {error.object[error.start]!r}")
-    assert bad == []
-
-
 def test_no_machine_paths() -> None:
     assert MACHINE_PATHS.search("see " + "/" + "root/x")
     assert not MACHINE_PATHS.search("frame" + "/" + "work/x")
