@@ -2,9 +2,9 @@
 
 Upstream draws from the global generator: step by step, item by item, only where a step reveals something;
 first [K, T, V] for the class if it is sampled, then [K, T] for the position (models/omnivoice.py:1371-1470,
-1590). The same order here gives the same tokens for the same seed, on every device, since it is always
-drawn on the CPU. Position noise is kept whole (384 kB for 15 s at 32 steps). Class noise would be a
-thousand times that, so the generator's state before each draw is kept and the draw repeated when needed.
+1590). The same order here gives the same tokens for the same seed on every device, because the noise is always
+drawn on the CPU. All position noise is stored (384 kB for 15 s at 32 steps). Class noise would take a thousand
+times as much, so the generator's state before each draw is stored, and the draw is repeated when it is needed.
 """
 
 from __future__ import annotations
@@ -12,28 +12,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..types import Sampling
 
+# Where torch keeps the 624 words of its CPU generator, a Mersenne Twister, as 64-bit numbers in the saved state.
+STATE_WORDS = slice(24, 24 + 624 * 8)
+
+
+def seeded_generator(seed: int) -> torch.Generator:
+    """Return a CPU generator for a seed of up to 64 bits, all of which count.
+
+    torch seeds with the low 32 bits only. Seeds below 2^32 keep torch's numbers, which are upstream's. Larger ones set
+    the complete state from both words by `init_by_array`, the Mersenne Twister's own procedure for long seeds.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    low, high = seed % 2**32, seed >> 32
+    if high:
+        state, long_seeded = generator.get_state(), np.random.RandomState([low, high]).get_state(legacy=False)
+        state.numpy()[STATE_WORDS].view(np.uint64)[:] = long_seeded["state"]["key"]
+        generator.set_state(state)
+    return generator
+
 
 @dataclass(frozen=True, eq=False)
 class ItemNoise:
-    """Noise of one item: per step, the position draw [K, T] in [0, 1) or None, and the state for the class draw."""
+    """Noise of one item: for each step, the position draw [K, T] in [0, 1) or None, and the state for the class draw."""
 
     shape: tuple[int, int, int]
     position: tuple[Tensor | None, ...]
     class_states: tuple[Tensor | None, ...]
 
     def positions_gumbel(self) -> Tensor:
-        """Gumbel noise [steps, K, T] float32 for choosing positions; 0 at steps that draw none."""
+        """Return Gumbel noise [steps, K, T] float32 for choosing positions; 0 at steps that draw none."""
         K, T, _ = self.shape
         off = torch.zeros(K, T)
         return torch.stack([off if uniform is None else gumbel(uniform) for uniform in self.position])
 
     def class_gumbel(self, step: int, device: torch.device) -> Tensor | None:
-        """Gumbel noise [K, T, V] float32 for sampling tokens, or None when it is off."""
+        """Return Gumbel noise [K, T, V] float32 for sampling tokens, or None when it is off."""
         state = self.class_states[step]
         if state is None:
             return None
@@ -44,15 +63,18 @@ class ItemNoise:
 
 @dataclass(frozen=True, eq=False)
 class BatchNoise:
-    """Noise of a batch, on its device, ready before the loop. positions: Gumbel noise [steps, K, sum of T] float32, 0
-    where an item draws none, or None when it is off. items: for sampling tokens; empty when that is off."""
+    """Noise of a batch on its device, ready before the loop.
+
+    positions: Gumbel noise [steps, K, sum of T] float32, 0 where an item draws none; None when it is off.
+    items: for sampling tokens; empty when that is off.
+    """
 
     positions: Tensor | None
     items: tuple[ItemNoise, ...]
 
     @classmethod
     def of(cls, items: Sequence[ItemNoise], device: torch.device) -> BatchNoise:
-        """Side by side, in the order of the packed targets."""
+        """Concatenate the noise of `items` in the order of the packed targets."""
         classes = any(state is not None for item in items for state in item.class_states)
         positions = [item.positions_gumbel() for item in items]
         drawn = any(uniform is not None for item in items for uniform in item.position)
@@ -60,7 +82,7 @@ class BatchNoise:
 
 
 def gumbel(uniform: Tensor) -> Tensor:
-    """Gumbel noise from uniform numbers, with upstream's guards (models/omnivoice.py:1588)."""
+    """Return Gumbel noise from uniform numbers, with upstream's guards (models/omnivoice.py:1588)."""
     return -torch.log(-torch.log(uniform + 1e-10) + 1e-10)
 
 
@@ -70,9 +92,9 @@ def draw_noise(
     counts: Sequence[tuple[int, ...]],
     sampling: Sampling,
 ) -> list[ItemNoise]:
-    """Noise for items of shape (K, T, V) that reveal counts[i][step] tokens.
+    """Return the noise of items of shape (K, T, V) that reveal counts[i][step] tokens.
 
-    generators[i] is advanced; several items may share one, and are then drawn in turn at every step.
+    generators[i] is advanced. Items may share a generator; they then draw from it in turn at every step.
     """
     items = range(len(shapes))
     position: list[list[Tensor | None]] = [[] for _ in items]

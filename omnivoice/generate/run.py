@@ -21,7 +21,7 @@ from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
 from .budget import MOST_ROWS
 from .estimate import BatchSize
-from .noise import ItemNoise
+from .noise import ItemNoise, seeded_generator
 from .pack import Item
 from .sample import Sampler, item_noise
 
@@ -64,7 +64,7 @@ class Runner:
 
     def _own_noise(self, plans: Sequence[GenerationPlan]) -> Callable[[Job], ItemNoise]:
         """Draws a job's noise when asked; a plan's jobs come in order."""
-        generators = [torch.Generator().manual_seed(plan.seed) for plan in plans]
+        generators = [seeded_generator(plan.seed) for plan in plans]
         return lambda job: self._noise(plans, [job], generators[job[0]])[0]
 
     def _shared_noise(self, plans: Sequence[GenerationPlan], generator: torch.Generator) -> Callable[[Job], ItemNoise]:

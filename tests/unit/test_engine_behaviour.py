@@ -54,6 +54,11 @@ def test_same_seed_same_speech_and_another_seed_another(engine):
     assert not torch.equal(first.codes[0], other.codes[0])
 
 
+def test_the_high_bits_of_a_seed_count(engine):
+    low, high = (say(engine, request(seed=seed))[0] for seed in (7, 7 + 2**32))
+    assert not torch.equal(low.codes[0], high.codes[0]) and high.seed == 7 + 2**32
+
+
 def test_a_fresh_seed_is_drawn_reported_and_reproduces(engine):
     first, second = (say(engine, request(seed=None))[0] for _ in range(2))
     assert first.seed != second.seed

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnivoice.generate.noise import BatchNoise, draw_noise, gumbel
+from omnivoice.generate.noise import BatchNoise, draw_noise, gumbel, seeded_generator
 from omnivoice.generate.schedule import reveal_counts
 from omnivoice.types import Sampling
 
@@ -103,3 +103,46 @@ def test_a_batch_holds_its_items_noise_side_by_side(position, classes):
         assert torch.equal(part, noise.positions_gumbel())
         for step, uniform in enumerate(noise.position):
             assert torch.equal(part[step], torch.zeros_like(part[step]) if uniform is None else gumbel(uniform))
+
+
+RECORDED = {  # the first numbers of torch.manual_seed, as recorded from torch 2.13
+    0: (0.49625659, 0.768221796, 0.088477433),
+    7: (0.53492254, 0.198803186, 0.659211695),
+    2**32 - 1: (0.993799388, 0.571306348, 0.570008039),
+}
+LARGE = {
+    2**32: (0.926541746, 0.935725927, 0.96418798),
+    2**32 + 7: (0.730275393, 0.969574034, 0.801848888),
+    2**64 - 1: (0.587379336, 0.68730402, 0.552402496),
+}
+
+
+@pytest.mark.parametrize("seed", RECORDED)
+def test_seeds_of_32_bits_give_torchs_own_numbers(seed):
+    numbers = torch.rand(1000, generator=seeded_generator(seed))
+    assert torch.equal(numbers, torch.rand(1000, generator=torch.Generator().manual_seed(seed)))
+    assert numbers[:3].tolist() == pytest.approx(RECORDED[seed], abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", LARGE)
+def test_larger_seeds_give_recorded_numbers(seed):
+    assert torch.rand(3, generator=seeded_generator(seed)).tolist() == pytest.approx(LARGE[seed], abs=1e-8)
+
+
+def test_every_bit_of_a_seed_counts():
+    """Seeds that share their low 32 bits, and seeds that differ in one high bit."""
+    seeds = [7, 7 << 32, (7 << 32) + 7, 2**64 - 1, 2**32 - 1, *(7 + (1 << bit) for bit in range(32, 64))]
+    streams = {tuple(torch.rand(4, generator=seeded_generator(seed)).tolist()) for seed in seeds}
+    assert len(streams) == len(seeds)
+
+
+def test_a_large_seed_gives_numbers_like_any_other():
+    """Beyond the 624 words of the state, after which it is regenerated; and a saved state repeats them."""
+    generator = seeded_generator(2**40 + 1)
+    state = generator.get_state()
+    numbers = torch.rand(10_000, generator=generator)
+    assert abs(float(numbers.mean()) - 0.5) < 0.02 and abs(float(numbers.var()) - 1 / 12) < 0.005
+    assert len(numbers.unique()) > 9_900
+    generator.set_state(state)
+    assert torch.equal(numbers, torch.rand(10_000, generator=generator))
+    assert generator.initial_seed() == 2**40 + 1
