@@ -39,7 +39,7 @@ def seeded_generator(seed: int) -> torch.Generator:
 
 @dataclass(frozen=True, eq=False)
 class ItemNoise:
-    """Noise of one item: for each step, the position draw [K, T] in [0, 1) or None, and the state for the class draw."""
+    """Noise of one item: for each step, the position draw [K, T] in [0, 1) or None, and the state of the class draw."""
 
     shape: tuple[int, int, int]
     position: tuple[Tensor | None, ...]
