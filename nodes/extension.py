@@ -15,6 +15,7 @@ from .reference import ReferenceAudio
 from .synthesize import Synthesize
 from .timing import FramesToSeconds, SecondsToFrames
 from .train import TrainLoRA
+from .training_settings import TrainingSettings
 from .transcribe import Transcribe
 from .voices import LoadVoice, SaveVoice
 
@@ -39,6 +40,7 @@ class OmniVoiceExtension(ComfyExtension):
             ApplyLoRA,
             Dataset,
             TrainLoRA,
+            TrainingSettings,
             JoinAudio,
             SecondsToFrames,
             FramesToSeconds,

@@ -13,24 +13,40 @@ Model = io.Custom("OMNIVOICE_MODEL")  # host.models.LoadedModel
 Voice = io.Custom("OMNIVOICE_VOICE")  # omnivoice VoicePrompt: a recorded voice
 Design = io.Custom("OMNIVOICE_DESIGN")  # omnivoice VoiceDesign: a described voice
 TrainingData = io.Custom("OMNIVOICE_DATASET")  # omnivoice train.clips.Dataset: clips of codes with texts
+TrainingSettings = io.Custom("OMNIVOICE_TRAINING_SETTINGS")  # inputs.training.TrainingOptions: for Train LoRA
 CATEGORY = "audio/omnivoice"
 
 
 def int_input(
-    name: str, default: int, tooltip: str, *, prefix: str = "", limits: str = "", **extra: object
+    name: str,
+    default: int,
+    tooltip: str,
+    *,
+    prefix: str = "",
+    limits: str = "",
+    low: int | None = None,
+    **extra: object,
 ) -> io.Int.Input:
-    """An INT input with the limits of `name`, or of `limits` if given; its id is `prefix` and `name`."""
+    """Return an INT input with the limits of `name`, or of `limits` if given; `low` replaces the lower one."""
     limit = LIMITS[limits or name]
-    return io.Int.Input(
-        prefix + name, default=default, min=int(limit.low), max=int(limit.high), tooltip=tooltip, **extra
-    )
+    lowest = int(limit.low) if low is None else low
+    return io.Int.Input(prefix + name, default=default, min=lowest, max=int(limit.high), tooltip=tooltip, **extra)
 
 
 def float_input(
-    name: str, default: float, step: float, tooltip: str, *, prefix: str = "", limits: str = "", **extra: object
+    name: str,
+    default: float,
+    step: float,
+    tooltip: str,
+    *,
+    prefix: str = "",
+    limits: str = "",
+    low: float | None = None,
+    **extra: object,
 ) -> io.Float.Input:
-    """A FLOAT input with the limits of `name`, or of `limits` if given; its id is `prefix` and `name`."""
+    """Return a FLOAT input with the limits of `name`, or of `limits` if given; `low` replaces the lower one."""
     limit = LIMITS[limits or name]
+    lowest = float(limit.low) if low is None else low
     return io.Float.Input(
-        prefix + name, default=default, min=float(limit.low), max=float(limit.high), step=step, tooltip=tooltip, **extra
+        prefix + name, default=default, min=lowest, max=float(limit.high), step=step, tooltip=tooltip, **extra
     )

@@ -132,14 +132,14 @@ def train_language_model(work: Path) -> None:
 
     def show(report: StepReport) -> bool:
         weigh()
-        if world.leads and report.step % 20 == 0:
+        if world.is_main and report.step % 20 == 0:
             mean = sum(trainer.losses[-20:]) / 20
             print(f"lm: step {report.step} loss {mean:.4f}, {report.seconds:.2f} s a step", flush=True)
         return False
 
     weigh()
     train(trainer, folder, on_step=show)
-    if world.leads:
+    if world.is_main:
         export_folder(files, work / "model", dtype=torch.float32, tensors=full_weights(trainer.model))
     world.wait()
     world.close()

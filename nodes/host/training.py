@@ -1,8 +1,7 @@
-"""Training inside ComfyUI, from the widgets to the results: the model, the folder of the run, files, report.
+"""Training inside ComfyUI, from the two nodes' requests to the results: model, run folder, result files and report.
 
-What is unusual: all models make way first, since ComfyUI knows nothing of what training needs. A run is gone on with
-only where settings, clips and model are the same; a folder that holds another run is left as it is. What is learnt,
-and how, is the engine's.
+ComfyUI does not know how much memory training needs, so all other models are unloaded first. A run is resumed only if
+its settings, clips and model are the same; a folder that holds another run is left untouched.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
-from types import MappingProxyType
 
 import comfy.model_management as mm
 import folder_paths
@@ -32,13 +30,13 @@ from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.loop import Outcome
+from ...omnivoice.train.results import result_metadata, write_loras
 from ...omnivoice.train.run import RunFolder, holds_run, is_finished, open_run
-from ...omnivoice.train.settings import TrainSettings
 from ...omnivoice.train.trainer import Trainer
 from ...omnivoice.weights.lora import LoRA, LowRank
 from ...omnivoice.weights.lora_read import read_lora
-from ...omnivoice.weights.lora_write import lora_tensors, write_lora
-from ..inputs.training import CUSTOM, MAX_RUNS, Options, check_run_name, options_of, settings_of
+from ...omnivoice.weights.lora_write import lora_tensors
+from ..inputs.training import MAX_RUNS, TrainingOptions, TrainingRequest, check_run_name, request_from
 from . import models
 from .lora import lora_fingerprint, lora_paths
 from .training_model import private_copy, training_dtype, training_mode
@@ -46,18 +44,18 @@ from .training_run import TrainingRun
 
 FOLDER = "omnivoice_training"  # in output/
 NO_LORA = "[None]"  # as core's Train LoRA calls it
-KEPT = "cancelled.jsonl"  # a line for each cancel after which the workflow went on
+KEPT = "cancelled.jsonl"  # one line per cancel after which the workflow continued
 EVERYTHING = 1e30  # bytes, more than any device has
-TOLD_REJECTED = 20
+MAX_REJECTED_LINES = 20
 
-_DTYPE_NAMES = MappingProxyType({dtype: name for name, dtype in models.DTYPES.items()})
+_ENDS = {"finished": "finished", "stopped": "cancelled", "no better": "stopped, since validation did not improve,"}
 _STEPS_IN_NAME = re.compile(r"_(\d{1,9})_steps_")  # core's SaveLoRA names files so
 
 
 @dataclass(frozen=True)
 class Trained:
-    """lora: for a LORA_MODEL socket. losses: for a LOSS_MAP. steps: those of the adapter that it began with included.
-    report: several lines. warnings: what the user should look at."""
+    """lora: for a LORA_MODEL socket. losses: for a LOSS_MAP. steps: of the LoRA, those of existing_lora included.
+    report: several lines. warnings: what the user should know, one line each."""
 
     lora: dict[str, Tensor]
     losses: list[float]
@@ -67,13 +65,16 @@ class Trained:
 
 
 def lora_names() -> list[str]:
-    """The menu of adapters to begin with."""
+    """Return the menu of LoRAs to start from."""
     return [NO_LORA, *lora_paths()]
 
 
 def fingerprint(run_name: object, existing_lora: object) -> str:
-    """Changes when the adapter's file does, and when a run of that name was cancelled and its result kept: what
-    ComfyUI then has in its cache is a part, to be gone on with. It stays as it is when a run ends."""
+    """Return a text that changes with the file of the existing LoRA, and after a cancel that kept its result.
+
+    In the latter case ComfyUI's cache holds the unfinished result, and the next queue has to resume the run. The text
+    stays the same when a run finishes.
+    """
     root, kept = Path(folder_paths.get_output_directory()) / FOLDER, list[tuple[str, int]]()
     with contextlib.suppress(OSError, InputError):
         own = re.compile(re.escape(check_run_name(run_name)) + r"(-\d+)?")
@@ -83,40 +84,44 @@ def fingerprint(run_name: object, existing_lora: object) -> str:
     return lora_fingerprint(existing_lora) + (repr(kept) if kept else "")
 
 
-def train_lora(model: models.LoadedModel, data: Dataset, inputs: Mapping[str, object], node_id: object) -> Trained:
-    """Train as the widgets say. Raises InputError for what cannot work, LoraError, FileError, NumericError, and
-    ComfyUI's interrupt, after which the run's folder holds the state."""
-    options = options_of(inputs)
-    settings, warnings = settings_of(inputs, data.seconds)
-    device = model.lm.load_device
+def train_lora(
+    model: models.LoadedModel, data: Dataset, inputs: Mapping[str, object], options: TrainingOptions, node_id: object
+) -> Trained:
+    """Train as the widgets of Train LoRA and `options` ask for.
+
+    Raises InputError, LoraError, FileError or NumericError, and ComfyUI's interrupt once the training state is saved.
+    """
+    request = request_from(inputs, options, data.seconds)
+    settings, device = request.settings, model.lm.load_device
     with training_mode():
-        begin, before = _existing(model, options, settings)
+        lora, earlier_steps = _existing(model, request)
         mm.throw_exception_if_processing_interrupted()
         mm.free_memory(EVERYTHING, device)
         place = torch.device("cpu") if settings.offloading else device
         lm = private_copy(model, training_dtype(settings.training_dtype, device), place)
-        base = base_fingerprint(lm, begin)
+        base = base_fingerprint(lm, lora)
         trainer = build_trainer(
-            lm, model.engine.sampler.text, model.engine.tokenizer, data, settings, device=device, lora=begin
+            lm, model.engine.sampler.text, model.engine.tokenizer, data, settings, device=device, lora=lora
         )
-        folder, notes = _folder(options, settings, data.fingerprint(), base)
+        folder, notes = _folder(request, data.fingerprint(), base)
         if folder is not None and folder.resume(trainer):
-            notes.append(f"continued: {folder.folder.name} was at step {trainer.step_count}")
+            notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
         language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
         run = TrainingRun(model, trainer, folder, node_id, language=language)
         outcome = run.train(keep=options.keep)
-        steps = before + trainer.step_count
-        tensors, losses = lora_tensors(_lora(trainer), models.DTYPES[options.lora_dtype]), losses_of(trainer)
-        about = {"base": base, "data": data.summary(), "settings": _settings_text(settings), "steps": str(steps)}
-        written, faults = _write(folder, trainer, outcome, about, models.DTYPES[options.lora_dtype])
-    warnings += [*notes, *faults, *run.faults]
-    report = [*_report(data, options, trainer, outcome, run), *written, *warnings, *_rejected(data)]
-    return Trained(tensors, losses, steps, "\n".join(report), tuple(warnings))
+        steps, dtype = earlier_steps + trainer.step_count, models.DTYPES[options.lora_dtype]
+        tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
+        losses = losses_of(trainer)
+        metadata = result_metadata(trainer, data, base, steps)
+        files, faults = _write(folder, trainer, outcome, metadata, dtype)
+    warnings = (*notes, *faults, *run.faults)
+    report = [*_report(data, request, trainer, outcome, run), *files, *warnings, *_rejected(data)]
+    return Trained(tensors, losses, steps, "\n".join(report), warnings)
 
 
-def _existing(model: models.LoadedModel, options: Options, settings: TrainSettings) -> tuple[LoRA | None, int]:
-    """The adapter to begin with, if any, and the steps that its name tells of."""
-    name = options.existing_lora
+def _existing(model: models.LoadedModel, request: TrainingRequest) -> tuple[LoRA | None, int]:
+    """Return the LoRA to start from, if any, and the number of steps in its name."""
+    name, rank = request.existing_lora, request.settings.rank
     if name is None or name == NO_LORA:
         return None, 0
     paths = lora_paths()
@@ -124,39 +129,39 @@ def _existing(model: models.LoadedModel, options: Options, settings: TrainSettin
         raise InputError(f"existing_lora must be {NO_LORA} or one of models/loras, got {shown(name)}: press R")
     lora = read_lora(paths[name], model.engine.lm.config)
     ranks = {change.rank for change in lora.changes.values() if isinstance(change, LowRank)}
-    if ranks != {settings.rank}:
-        there = ", ".join(map(str, sorted(ranks))) or "none"
-        raise InputError(
-            f"existing_lora {shown(name)} has rank {there}, this training {settings.rank}: set preset to {CUSTOM} and "
-            "rank to the adapter's"
-        )
-    found = _STEPS_IN_NAME.search(name)
-    return lora, int(found.group(1)) if found else 0
+    if ranks != {rank}:
+        found = ", ".join(map(str, sorted(ranks))) or "none"
+        raise InputError(f"existing_lora {shown(name)} has rank {found}, this training {rank}: set rank to {found}")
+    steps = _STEPS_IN_NAME.search(name)
+    return lora, int(steps.group(1)) if steps else 0
 
 
-def _folder(options: Options, settings: TrainSettings, data: str, base: str) -> tuple[RunFolder | None, list[str]]:
-    """The folder of a run to go on with, or a new one, and what is to be told about it; None without a name."""
-    if not options.run_name:
+def _folder(request: TrainingRequest, data: str, base: str) -> tuple[RunFolder | None, list[str]]:
+    """Return the folder of the run, an unfinished one to resume or a new one, and notes; None without a run_name."""
+    name, settings = request.run_name, request.settings
+    if not name:
         return None, []
     root, reason = make_folder(Path(folder_paths.get_output_directory()) / FOLDER), ""
     for number in range(1, MAX_RUNS + 1):
-        folder = root / (options.run_name if number == 1 else f"{options.run_name}-{number}")
+        folder = root / (name if number == 1 else f"{name}-{number}")
         if holds_run(folder) and is_finished(folder, settings):
             reason = reason or f"{folder.name} holds a finished run"
             continue
         try:
-            opened = open_run(folder, settings, data=data, base=base, resume=options.resume)
+            opened = open_run(folder, settings, data=data, base=base, resume=request.resume)
         except InputError as error:
             reason = reason or str(error).partition(": name another")[0]
             continue
-        return opened, [f"{reason}; this one is in {folder.name}"] if reason else []
-    raise InputError(f"there are {MAX_RUNS} runs named {shown(options.run_name)}: choose another run_name")
+        return opened, [f"{reason}; this run is in {folder.name}"] if reason else []
+    raise InputError(f"there are {MAX_RUNS} runs named {shown(name)}: choose another run_name")
 
 
 def losses_of(trainer: Trainer) -> list[float]:
-    """The losses of the steps, but for those that were not finite. At least two different ones, since core's
-    LossGraphNode divides by their range: if need be, one more is measured, of what would have come next, without
-    learning. Only where that is equal to the last bit, that bit is changed."""
+    """Return the losses of the steps without those that were not finite, with at least two different values.
+
+    Core's LossGraphNode divides by their range. If they are all equal, the loss of the next batch is added, measured
+    without training on it; if that is equal too, its last bit is changed.
+    """
     found = [loss for loss in trainer.losses if math.isfinite(loss)]
     if len(set(found)) < 2:
         found.append(trainer.next_loss())
@@ -167,64 +172,40 @@ def losses_of(trainer: Trainer) -> list[float]:
     return found
 
 
-def _lora(trainer: Trainer, weights: Mapping[str, Tensor] | None = None) -> LoRA:
-    return trained_lora(trainer.model, "the trained LoRA", weights=weights)
-
-
 def _write(
-    folder: RunFolder | None, trainer: Trainer, outcome: Outcome, about: Mapping[str, str], dtype: torch.dtype
+    folder: RunFolder | None, trainer: Trainer, outcome: Outcome, metadata: Mapping[str, str], dtype: torch.dtype
 ) -> tuple[list[str], list[str]]:
-    """The LoRA, and the best if there were validations, as files of the run's folder: (lines of the report, faults)."""
+    """Write the result files into the run's folder and return (lines of the report, faults)."""
     if folder is None:
-        return ["nothing was written, as run_name is empty"], []
+        return ["no files were written, since run_name is empty"], []
     name = folder.folder.name
-    lines, faults = [f"folder: output/{FOLDER}/{name}"], []
+    lines = [f"folder: output/{FOLDER}/{name}"]
     try:
         if outcome.reason == "stopped":
             append_line(folder.folder / KEPT, json.dumps({"step": outcome.step}))
-        path = write_lora(
-            folder.folder / f"{name}.safetensors", _lora(trainer), {**about, "name": name}, dtype=dtype, overwrite=True
-        )
-        lines.append(f"written: {path.name}")
-        best = folder.best()
-        if best is not None:
-            weights, step = best
-            path = write_lora(
-                folder.folder / f"{name}-best.safetensors",
-                _lora(trainer, weights),
-                {**about, "name": f"{name}-best"},
-                dtype=dtype,
-                overwrite=True,
-            )
-            lines.append(f"written: {path.name}, of step {step}")
+        lines += [f"written: {path.name}" for path in write_loras(trainer, folder, name, metadata, dtype)]
     except FileError as error:
-        faults.append(f"the LoRA could not be written, the output still holds it: {error}")
-    return lines, faults
+        return lines, [f"the LoRA could not be written, but the lora output holds it: {error}"]
+    return lines, []
 
 
-def _settings_text(settings: TrainSettings) -> str:
-    """For the file's metadata: without the text of the samples, which may be private."""
-    return json.dumps({name: value for name, value in settings.as_table().items() if name != "sample_text"})
-
-
-def _report(data: Dataset, options: Options, trainer: Trainer, outcome: Outcome, run: TrainingRun) -> list[str]:
+def _report(data: Dataset, request: TrainingRequest, trainer: Trainer, outcome: Outcome, run: TrainingRun) -> list[str]:
     settings, losses = trainer.settings, [loss for loss in trainer.losses if math.isfinite(loss)]
-    ended = {"finished": "finished", "stopped": "cancelled", "no better": "stopped, as validation was no better"}
+    dtype = next(name for name, dtype in models.DTYPES.items() if dtype == trainer.model.lm.get_dtype())
     lines = [
         data.summary(),
-        f"preset {options.preset}: {settings.steps} steps, rank {settings.rank}, alpha {settings.alpha:g}, learning "
-        f"rate {settings.learning_rate:g}, {settings.optimizer}, {_DTYPE_NAMES[trainer.model.lm.get_dtype()]}",
-        f"{ended[outcome.reason]} at step {outcome.step} of {settings.steps}, {run.speed:,.0f} tokens/s",
+        *request.report(),
+        f"{_ENDS[outcome.reason]} at step {outcome.step} of {settings.steps}, in {dtype}, {run.speed:,.0f} tokens/s",
     ]
     if losses:
         last = losses[-10:]
         lines.append(f"loss: first {losses[0]:.3f}, mean of the last {len(last)}: {sum(last) / len(last):.3f}")
     if math.isfinite(trainer.best):
-        lines.append(f"validation loss: best {trainer.best:.3f}")
+        lines.append(f"best validation loss: {trainer.best:.3f}")
     return lines
 
 
 def _rejected(data: Dataset) -> list[str]:
-    lines = [f"not used: {row.name}: {row.reason}" for row in data.rejected[:TOLD_REJECTED]]
-    more = len(data.rejected) - TOLD_REJECTED
-    return lines + ([f"not used: {more} more, see the report of the dataset"] if more > 0 else [])
+    lines = [f"not used: {row.name}: {row.reason}" for row in data.rejected[:MAX_REJECTED_LINES]]
+    more = len(data.rejected) - len(lines)
+    return lines + ([f"not used: {more} more; the report of the dataset names them"] if more > 0 else [])

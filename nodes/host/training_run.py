@@ -106,7 +106,7 @@ class TrainingRun:
         except mm.InterruptProcessingException:
             self._cancelled = True
         except OmniVoiceError as error:
-            self.faults = [f"no sample was spoken at step {step}: {error}"]
+            self.faults = [f"no sample was written at step {step}: {error}"]
             _LOG.warning("%s", self.faults[0])
 
 

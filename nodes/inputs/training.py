@@ -1,151 +1,108 @@
-"""From the widgets of Train LoRA to the engine's settings.
+"""From the widgets of Train LoRA and Training Settings to the engine's settings.
 
-What is unusual: a preset is a whole recipe, so the widgets that it covers count only where preset is custom; one that
-was changed in vain is named. Every value is checked by the engine's table: linked ones skip ComfyUI's own checks.
+A preset fills in what is left open: the widgets in `OPEN` start at a value that means "by preset". Any other value is
+used as it is, or refused by the engine's table, since linked values skip ComfyUI's own checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...omnivoice.errors import InputError
-from ...omnivoice.intake.limits import check_text_length, check_whole, shown
-from ...omnivoice.intake.paths import check_file_name
-from ...omnivoice.train.settings import PRESETS, TrainSettings, settings_from
-from ...omnivoice.weights.lora_write import checked_metadata
+from ...omnivoice.intake.limits import check_text_length, shown
+from ...omnivoice.train.results import check_result_name
+from ...omnivoice.train.settings import BY_PRESET, TrainSettings, check_choice, settings_for, settings_from
 
-CUSTOM = "custom"
+OPEN: Mapping[str, float] = MappingProxyType({**dict.fromkeys(BY_PRESET, 0), "warmup": -1})
 STOP, KEEP = "stop the workflow", "keep what was trained"
 LORA_DTYPES = ("fp32", "bf16")
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop")  # as core's Train LoRA offers them; the engine may know more
 RUN_NAME = "my voice"
 MAX_RUNS = 1000  # of one name
-SAMPLE_TEXT = "This sentence tells how far the training has come."
-# Widget -> setting. The recipe is the preset's, unless that is custom; the rest always counts.
-RECIPE = MappingProxyType(
-    {
-        name: name
-        for name in (
-            "steps",
-            "learning_rate",
-            "rank",
-            "batch_size",
-            "optimizer",
-            "alpha",
-            "dropout",
-            "rslora",
-            "audio_modules",
-            "schedule",
-            "warmup",
-            "weight_decay",
-            "max_grad_norm",
-            "batch_tokens",
-        )
-    }
-    | {"grad_accumulation_steps": "accumulation"}
-)
-ALWAYS = (
-    "seed",
-    "training_dtype",
-    "gradient_checkpointing",
-    "offloading",
-    "validation",
-    "validate_every",
-    "save_every",
-    "sample_every",
-    "sample_text",
-    "patience",
-)
-DEFAULTS = PRESETS["voice"](0)  # of the widgets: the least that the preset voice does
+SAMPLE_TEXT = "This sentence shows how far the training has come."
+WIDGETS = ("steps", "learning_rate", "rank", "seed")  # of Train LoRA, by the engine's names
 
 
 @dataclass(frozen=True)
-class Options:
-    """What the widgets say beside the settings. run_name: empty, or safe as the name of a folder."""
+class TrainingOptions:
+    """What an OMNIVOICE_TRAINING_SETTINGS socket carries.
+
+    settings: checked settings by the engine's names, without those left to the preset. lora_dtype: of the result. keep:
+    whether a cancelled training lets the workflow continue with its LoRA.
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    lora_dtype: str = LORA_DTYPES[0]
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """What the two nodes ask for. run_name: empty, or safe as the name of a folder. given: the settings that were not
+    left to the preset."""
 
     preset: str
     run_name: str
     resume: bool
-    keep: bool
-    lora_dtype: str
     existing_lora: object
+    settings: TrainSettings
+    given: Collection[str]
+
+    def report(self) -> list[str]:
+        """Return two lines: the values that came from the preset, and all others."""
+        table = self.settings.as_table()
+        hidden = ("method", "targets", "masking", "sample_text")
+        preset = {name: table[name] for name in BY_PRESET if name not in self.given}
+        others = {name: value for name, value in table.items() if name not in (*preset, *hidden)}
+        return [
+            f"{source}: {', '.join(f'{name} {_shown(value)}' for name, value in values.items())}"
+            for source, values in ((f"from preset {self.preset}", preset), ("other settings", others))
+            if values
+        ]
 
 
-def settings_of(inputs: Mapping[str, object], seconds: float) -> tuple[TrainSettings, list[str]]:
-    """(settings, warnings) for a dataset of so many seconds; a widget that is not there is at its default.
-
-    Raises InputError.
-    """
-    preset = _preset(inputs)
-    settings = _checked(inputs, _base(preset, seconds))
-    if preset == CUSTOM:
-        return settings, []
-    lost = [
-        f"{widget} ({getattr(settings, name)})"
-        for widget, name in RECIPE.items()
-        if inputs.get(widget, getattr(DEFAULTS, name)) not in (getattr(DEFAULTS, name), getattr(settings, name))
-    ]
-    if not lost:
-        return settings, []
-    return settings, [f"the preset {preset} decides {', '.join(lost)}; these widgets count only where it is {CUSTOM}"]
+def options_from(inputs: Mapping[str, object]) -> TrainingOptions:
+    """Return the options of Training Settings; a widget without a value keeps its default. Raises InputError."""
+    table = {name: value for name, value in inputs.items() if value is not None}
+    dtype = check_choice("lora_dtype", table.pop("lora_dtype", LORA_DTYPES[0]), LORA_DTYPES)
+    cancel = check_choice("on_cancel", table.pop("on_cancel", STOP), (STOP, KEEP))
+    settings = {"sample_text": SAMPLE_TEXT, **_without_open(table)}
+    settings_from(settings)
+    return TrainingOptions(MappingProxyType(settings), dtype, cancel == KEEP)
 
 
-def options_of(inputs: Mapping[str, object]) -> Options:
-    """Raises InputError."""
-    dtype, cancel = inputs.get("lora_dtype", LORA_DTYPES[0]), inputs.get("on_cancel", STOP)
-    for name, value, allowed in (("lora_dtype", dtype, LORA_DTYPES), ("on_cancel", cancel, (STOP, KEEP))):
-        if not isinstance(value, str) or value not in allowed:
-            raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
-    resume = inputs.get("resume", True)
-    if not isinstance(resume, bool):
-        raise InputError(f"resume must be true or false, got {shown(resume)}")
+def request_from(inputs: Mapping[str, object], options: TrainingOptions, seconds: float) -> TrainingRequest:
+    """Return what Train LoRA and `options` ask for, on a dataset of so many seconds; raises InputError."""
+    table = {**options.settings, **_without_open({name: inputs[name] for name in WIDGETS if name in inputs})}
+    preset = inputs.get("preset", "voice")
+    settings = settings_for(preset, seconds, table)  # type: ignore[arg-type]  # checked there
     name = check_run_name(inputs.get("run_name", RUN_NAME))
-    return Options(_preset(inputs), name, resume, cancel == KEEP, str(dtype), inputs.get("existing_lora"))
+    if settings.sample_every and not name:
+        raise InputError("sample_every writes into the run's folder: give a run_name, or set sample_every to 0")
+    resume = inputs.get("resume")
+    if not isinstance(resume, bool | None):
+        raise InputError(f"resume must be true or false, got {shown(resume)}")
+    return TrainingRequest(
+        str(preset), name, resume is not False, inputs.get("existing_lora"), settings, frozenset(table)
+    )
 
 
 def check_run_name(name: object) -> str:
-    """A name for a folder and a file, or empty; raises InputError."""
+    """Return the name of a run, safe for a folder and its files, or an empty string; raises InputError."""
     text = check_text_length(name, name="run_name", limit=100).strip()
-    if text:
-        text = check_file_name(text)
-        check_file_name(f"{text}-{MAX_RUNS}-best.safetensors")  # the longest that is made of it
-        checked_metadata({"name": text})
-    return text
+    return check_result_name(text, suffix=f"-{MAX_RUNS}") if text else ""
 
 
-def refusal(inputs: Mapping[str, object]) -> bool | str:
-    """For validation: True, or what is wrong with the values that are no links (those are None, or not there)."""
-    known = {name: value for name, value in inputs.items() if value is not None}
-    try:
-        if "run_name" in known:
-            known["run_name"] = check_run_name(known["run_name"])
-        _checked(known, _base(_preset(known), 0))
-    except InputError as error:
-        return str(error)
-    return True
+def _without_open(inputs: Mapping[str, object]) -> dict[str, object]:
+    """Return the inputs without those that are left to the preset."""
+
+    def is_open(name: str, value: object) -> bool:
+        return name in OPEN and isinstance(value, (int, float)) and not isinstance(value, bool) and value == OPEN[name]
+
+    return {name: value for name, value in inputs.items() if not is_open(name, value)}
 
 
-def _preset(inputs: Mapping[str, object]) -> str:
-    preset = inputs.get("preset", "voice")
-    if not isinstance(preset, str) or preset not in (CUSTOM, *PRESETS):
-        raise InputError(f"preset must be one of {', '.join((CUSTOM, *PRESETS))}, got {shown(preset)}")
-    return preset
-
-
-def _base(preset: str, seconds: float) -> TrainSettings | None:
-    return PRESETS[preset](seconds) if preset in PRESETS else None
-
-
-def _checked(inputs: Mapping[str, object], base: TrainSettings | None) -> TrainSettings:
-    """The settings; what a preset covers is checked, though it does not count. base: the preset's, None for custom."""
-    if "grad_accumulation_steps" in inputs:
-        check_whole("grad_accumulation_steps", inputs["grad_accumulation_steps"])  # by the name of the widget
-    always: dict[str, object] = {"sample_text": SAMPLE_TEXT}
-    always |= {name: inputs[name] for name in ALWAYS if name in inputs}
-    recipe = {setting: inputs[widget] for widget, setting in RECIPE.items() if widget in inputs}
-    custom = settings_from({**always, **recipe}, DEFAULTS)
-    if custom.sample_every and not inputs.get("run_name", RUN_NAME):
-        raise InputError("sample_every writes into the run's folder: give a run_name, or set it to 0")
-    return custom if base is None else settings_from(always, base)
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

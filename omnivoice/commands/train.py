@@ -1,7 +1,7 @@
-"""`train`: a LoRA, or every weight, trained on a dataset; under torchrun on several devices or machines.
+"""`train`: train a LoRA, or every weight, on a dataset; with torchrun on several devices or machines.
 
-Unusual: Ctrl-C ends the step that runs, writes the state and the adapter, and stops; the same command goes on from
-there. In several processes the first one writes files and speaks to the user.
+Ctrl-C finishes the current step, writes the training state and the results, and stops; the same command resumes the
+run. With several processes, the main one writes all files and messages.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..train.adapter import full_weights, trained_lora
 from ..train.build import base_fingerprint, build_trainer
 from ..train.clips import Dataset
 from ..train.loop import Outcome, train
+from ..train.results import result_metadata, write_loras
 from ..train.run import RunFolder, open_run
 from ..train.settings import TrainSettings
 from ..train.trainer import StepReport, Trainer
@@ -37,11 +38,11 @@ from ..weights import load_lm, locate_checkpoint
 from ..weights.export_folder import export_folder
 from ..weights.files import CheckpointFiles
 from ..weights.lora_read import read_lora
-from ..weights.lora_write import write_lora, write_peft
+from ..weights.lora_write import write_peft
 from .dataset import load_dataset, load_encoder
 from .models import find_model, usable_device
 from .speak import show_progress
-from .train_config import EXAMPLE, TrainOrder, file_name, read_order
+from .train_config import EXAMPLE, TrainOrder, read_order
 from .train_progress import Progress, tensorboard
 
 SAMPLES, ADAPTER, MODEL = "samples", "adapter", "model"
@@ -50,19 +51,19 @@ _LOG = logging.getLogger("omnivoice_nodes")
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """train."""
+    """Register `train`."""
     parser = commands.add_parser(
         "train",
         help="train a LoRA or a full fine-tune",
         epilog=f"an example config.toml:\n\n{EXAMPLE}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("config", help="a .toml or .json file that says what to train on what; see the example below")
+    parser.add_argument("config", help="a .toml or .json file, as in the example below")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make the dataset ready, train, and write what was learnt."""
+    """Prepare the dataset, train, and write the results."""
     order = read_order(options.config)
     world = join_world(device_type=order.device.partition(":")[0])
     try:
@@ -76,52 +77,52 @@ def _run(order: TrainOrder, world: World) -> None:
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
     files = locate_checkpoint(find_model(str(order.model) if order.model else None), order.codec)
-    if world.leads:
-        make_folder(order.output)  # where nothing can be written, nothing need be encoded
+    if world.is_main:
+        make_folder(order.output)  # before the encoding: a folder that cannot be written to makes it useless
     dataset = _in_turn(world, lambda: _dataset(order, device))
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
     lora = None if order.lora is None else read_lora(order.lora, files.lm_config)
     base, data = base_fingerprint(lm, lora), dataset.fingerprint()
-    if world.leads:
+    if world.is_main:
         print(dataset.report())
         print(_plan(settings, world))
     trainer = build_trainer(lm, text, tokenizer, dataset, settings, device=device, world=world, lora=lora)
     folder = _in_turn(
         world,
-        # The others find the run that the first one has just begun.
-        lambda: open_run(order.output, settings, data=data, base=base, resume=order.resume or not world.leads),
+        # The other processes find the run that the main one has just created, so for them it is a resume.
+        lambda: open_run(order.output, settings, data=data, base=base, resume=order.resume or not world.is_main),
     )
     resumed = folder.resume(trainer)
     _check_alike(trainer, data, base)
-    if resumed and world.leads:
-        print(f"going on from step {trainer.step_count}")
-    speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.leads else None
+    if resumed and world.is_main:
+        print(f"resumed from step {trainer.step_count}")
+    speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.is_main else None
     outcome = _train(trainer, folder, speaker, order)
-    if world.leads:
-        written = _write(trainer, folder, files, order, dataset, base)  # first: nobody may be reading any more
+    if world.is_main:
+        written = _write(trainer, folder, files, order, dataset, base)  # before printing, which fails on a closed pipe
         print(f"{_ENDS[outcome.reason]} after {outcome.step} of {settings.steps} steps")
         for path in written:
             print(f"wrote {path}")
     world.wait()
 
 
-_ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "stopped: no better"}
+_ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "stopped: validation did not improve"}
 
 
 def _check_alike(trainer: Trainer, data: str, base: str) -> None:
-    """Raise InputError in every process unless all are about to do the same steps on the same clips and model."""
+    """Raise InputError in every process unless all have the same clips and model and are at the same step."""
     world, device = trainer.world, trainer.model.device
     for what, number in (("clips", int(data[:15], 16)), ("models", int(base[:15], 16)), ("steps", trainer.step_count)):
         if not world.agree(torch.tensor([number], dtype=torch.int64, device=device)):
-            raise InputError(f"the processes begin with different {what}: let all use the same data, model and output")
+            raise InputError(f"the processes start with different {what}: use the same data, model and output")
 
 
 def _in_turn(world: World, make: Callable[[], object]):  # type: ignore[no-untyped-def]
-    """What `make` gives, in the leading process first: the others then find its files."""
-    made = make() if world.leads else None
+    """Return `make()`, called in the main process first, so that the others find its files."""
+    made = make() if world.is_main else None
     world.wait()
-    return made if world.leads else make()
+    return made if world.is_main else make()
 
 
 def _dataset(order: TrainOrder, device: torch.device) -> Dataset:
@@ -139,7 +140,10 @@ def _dataset(order: TrainOrder, device: torch.device) -> Dataset:
 
 
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:
-    """auto: bfloat16 on devices that do it natively, else float32: float16 would need its gradients scaled."""
+    """Return the dtype for `choice`; auto is bfloat16 where the device has it natively, else float32.
+
+    Never float16, which would need loss scaling.
+    """
     native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return torch.bfloat16 if choice == "bf16" or (choice == "auto" and native) else torch.float32
 
@@ -149,7 +153,7 @@ def _load(
 ) -> tuple[OmniVoiceLM, TextEmbedding, TextTokenizer]:
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
     dtype = training_dtype(settings.training_dtype, device)
-    stored = torch.float32 if settings.method == "full" else dtype  # what is trained must not begin rounded
+    stored = torch.float32 if settings.method == "full" else dtype  # trained weights must not start rounded
     place = torch.device("cpu") if settings.offloading else device
     lm, text = load_lm(
         files.lm_config,
@@ -166,29 +170,29 @@ def _load(
 
 def _plan(settings: TrainSettings, world: World) -> str:
     what = "every weight" if settings.method == "full" else f"LoRA of rank {settings.rank}, alpha {settings.alpha:g}"
-    rows = settings.batch_tokens * settings.accumulation * world.size
-    return f"training {what}: {settings.steps} steps of at most {rows} rows, learning rate {settings.learning_rate:g}"
+    rows = settings.batch_tokens * settings.grad_accumulation_steps * world.size
+    return f"training {what}: {settings.steps} steps of at most {rows} tokens, learning rate {settings.learning_rate:g}"
 
 
 def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path) -> Callable[[int], None]:
-    """Speaks the sample text with the model as it is, into a file of that step."""
+    """Return a function that speaks the sample text with the current weights into a file named after the step."""
     engine = Engine.around(trainer.model.lm, trainer.model.text, files, tokenizer, trainer.model.device)
     folder, request = make_folder(output / SAMPLES), GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED)
-    engine.plan([request])  # a text that cannot be spoken is told now
+    engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run
 
     def speak(step: int) -> None:
         try:
             (speech,) = engine.generate([request])
             write_wav(folder / f"step-{step:08d}.wav", speech.waveform)
-        except OmniVoiceError as error:  # a full disk, a model that is silent by now: the training goes on
-            _LOG.warning("no sample was spoken at step %d: %s", step, error)
+        except OmniVoiceError as error:  # a full disk or a model that has gone silent must not end the training
+            _LOG.warning("no sample was written at step %d: %s", step, error)
 
     return speak
 
 
 def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] | None, order: TrainOrder) -> Outcome:
-    progress = Progress(trainer.step_count, shown=trainer.world.leads, terminal=sys.stderr.isatty())
-    boards = order.output if order.tensorboard and trainer.world.leads else None
+    progress = Progress(trainer.step_count, shown=trainer.world.is_main, terminal=sys.stderr.isatty())
+    boards = order.output if order.tensorboard and trainer.world.is_main else None
 
     with tensorboard(boards) as board, _interruption() as asked:
 
@@ -207,7 +211,7 @@ def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] |
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C (or SIGTERM) was pressed; a second one interrupts at once."""
+    """Yield a function that tells whether SIGINT or SIGTERM has arrived; a second one interrupts at once."""
     pressed: list[int] = []
 
     def press(number: int, frame: object) -> None:
@@ -227,39 +231,24 @@ def _interruption() -> Iterator[Callable[[], bool]]:
 def _write(
     trainer: Trainer, folder: RunFolder, files: CheckpointFiles, order: TrainOrder, dataset: Dataset, base: str
 ) -> list[Path]:
-    """What was learnt: a LoRA as one file and as PEFT's folder, or a model folder."""
-    name, model, settings = file_name(order), trainer.model, trainer.settings
+    """Write the results, a LoRA as single files and as PEFT's folder, or model folders, and return their paths."""
+    name, settings = order.result_name, trainer.settings
     if settings.method == "full":
         return _write_models(trainer, folder, files, order.output)
-    metadata = {
-        "base": base[:16],
-        "data": dataset.summary(),
-        "steps": str(trainer.step_count),
-        "settings": f"rank {settings.rank}, alpha {settings.alpha:g}, learning rate {settings.learning_rate:g}",
-    }
-    written = [write_lora(order.output / f"{name}.safetensors", trained_lora(model, name), metadata, overwrite=True)]
-    whole = trained_lora(model, name, whole_weights=True)
-    written.append(
-        write_peft(
-            order.output / ADAPTER, whole, metadata, rslora=settings.rslora, dropout=settings.dropout, overwrite=True
-        )
-    )
-    best = folder.best()
-    if best is not None:
-        weights, step = best
-        lora = trained_lora(model, name, weights=weights)
-        path = order.output / f"{name}-best.safetensors"
-        written.append(write_lora(path, lora, {**metadata, "steps": str(step)}, overwrite=True))
-    return written
+    metadata = result_metadata(trainer, dataset, base, trainer.step_count)
+    written = write_loras(trainer, folder, name, metadata)
+    lora, about = trained_lora(trainer.model, name, as_weights=True), {**metadata, "name": name}
+    peft = order.output / ADAPTER
+    return [*written, write_peft(peft, lora, about, rslora=settings.rslora, dropout=settings.dropout, overwrite=True)]
 
 
 def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, output: Path) -> list[Path]:
-    """The last model, and the best one if it is another; those that are there already are left as they are."""
+    """Export the last model, and the best one if it is another step; existing folders are left untouched."""
     models = {output / f"{MODEL}-{trainer.step_count:08d}": full_weights(trainer.model)}
     best = folder.best()
     if best is not None and best[1] != trainer.step_count:
         models[output / f"{MODEL}-best-{best[1]:08d}"] = best[0]
     for place, weights in models.items():
-        if not os.path.isdir(place):  # else the run was gone on with after its end
+        if not os.path.isdir(place):  # it exists when a finished run is started again
             export_folder(files, place, dtype=torch.float32, tensors=weights)
     return list(models)

@@ -1,13 +1,12 @@
-"""The file that `train` takes: where the data, the model and the results are, and the settings.
+"""The configuration file of `train`: TOML (Python 3.11 or newer) or JSON.
 
-TOML (Python 3.11 or newer) or JSON. Unusual: relative paths count from the file's own folder, and a name that is not
-known is refused, wherever it stands.
+It names the data, the model, the output folder and the settings. Relative paths start at the file's own folder. An
+unknown name is refused at every level.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,18 +14,18 @@ from pathlib import Path
 from ..errors import FileError, InputError
 from ..intake.files import read_bytes
 from ..intake.limits import MAX_CONFIG_BYTES, shown
-from ..intake.paths import as_path, check_file_name, shown_name
+from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import parse_json
-from ..train.settings import PRESETS, TrainSettings, settings_from
+from ..train.results import check_result_name
+from ..train.settings import TrainSettings, settings_for, settings_from
 
-RESERVED = re.compile(r"best|checkpoint-\d{8}", re.IGNORECASE)  # see `train.run`
 EXAMPLE = """\
-data = "clips"            # a folder of recordings with .txt beside them, a metadata.csv, or a .jsonl
-output = "runs/anna"      # the run's folder: begun, or gone on with
+data = "clips"            # a folder of recordings with .txt transcripts, a metadata.csv, or a .jsonl
+output = "runs/anna"      # the run's folder; an unfinished run in it is resumed
 model = "models/OmniVoice"
 device = "cuda"
-preset = "voice"          # or "language"; [settings] then changes single ones
-language = "en"           # of clips that do not say theirs
+preset = "voice"          # or "language"; [settings] overrides single values
+language = "en"           # of clips without a language of their own
 
 [settings]
 sample_every = 100
@@ -36,8 +35,11 @@ sample_text = "This is how I sound by now."
 
 @dataclass(frozen=True)
 class TrainOrder:
-    """What a config file asks for. preset: "" for the plain defaults. settings: changes to them. lora: an adapter to
-    begin with. name: of the files that are written; default: the output folder's."""
+    """The content of a config file.
+
+    preset: "" for the plain defaults. settings: values that override the preset. lora: a LoRA to start from. name: of
+    the result files; the name of the output folder by default.
+    """
 
     data: Path
     output: Path
@@ -54,14 +56,18 @@ class TrainOrder:
     resume: bool = True
     tensorboard: bool = False
 
+    @property
+    def result_name(self) -> str:
+        """The name of the result files, without a suffix."""
+        return self.name or os.path.basename(os.path.abspath(self.output))
+
     def settings_for(self, seconds: float) -> TrainSettings:
-        """The settings for clips of that length in all; raises InputError."""
-        base = PRESETS[self.preset](seconds) if self.preset else TrainSettings()
-        return settings_from(self.settings, base)
+        """Return the settings for clips of that length in all; raises InputError."""
+        return settings_for(self.preset, seconds, self.settings) if self.preset else settings_from(self.settings)
 
 
 def read_order(path: str) -> TrainOrder:
-    """The config file. Raises FileError if it cannot be read, InputError for what it says."""
+    """Read and check a config file. Raises FileError if it cannot be read, InputError for its content."""
     where = as_path(path)
     table = _parsed(where)
     if not isinstance(table, dict):
@@ -82,23 +88,12 @@ def read_order(path: str) -> TrainOrder:
     missing = [name for name in ("data", "output") if name not in table]
     if missing:
         raise InputError(f"{shown_name(where)} lacks {missing[0]}; an example:\n{EXAMPLE}")
-    if values.get("preset", "") not in ("", *PRESETS):
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(values['preset'])}")
     order = TrainOrder(**values)  # type: ignore[arg-type]
-    name = file_name(order)
-    if RESERVED.fullmatch(name):
-        raise InputError(f"name {shown(name)} is what a file of the run itself is called: give another name")
-    for ending in ("", "-best"):
-        check_file_name(f"{name}{ending}.safetensors")
+    check_result_name(order.result_name)
     if os.path.realpath(order.output) == os.path.realpath(order.data):
         raise InputError("output must be another folder than data: the run's files would be taken for recordings")
-    order.settings_for(0)  # what is wrong is told before hours of encoding
+    order.settings_for(0)  # so that a bad value is refused before hours of encoding
     return order
-
-
-def file_name(order: TrainOrder) -> str:
-    """What the files of the run are called, without an ending."""
-    return order.name or os.path.basename(os.path.abspath(order.output))
 
 
 def _parsed(path: Path) -> object:
@@ -111,7 +106,7 @@ def _parsed(path: Path) -> object:
     try:
         import tomllib
     except ModuleNotFoundError:
-        raise InputError(f"reading {name} needs Python 3.11 or newer: write the same as .json") from None
+        raise InputError(f"reading {name} needs Python 3.11 or newer: write it as .json instead") from None
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except RecursionError:

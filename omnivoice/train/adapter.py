@@ -19,21 +19,21 @@ from .settings import TrainSettings
 
 
 def trained_lora(
-    model: TrainingModel, source: str, *, whole_weights: bool = False, weights: Mapping[str, Tensor] | None = None
+    model: TrainingModel, source: str, *, as_weights: bool = False, weights: Mapping[str, Tensor] | None = None
 ) -> LoRA:
     """What was learnt, on the CPU in float32, nothing of it shared with the model.
 
-    source: its name in messages. whole_weights: modules trained whole as they are, not as differences. weights: another
+    source: its name in messages. as_weights: modules trained whole as they are, not as differences. weights: another
     state of the same model, by the names of `TrainingModel.trained`; None: the present one.
     """
     now = {name: p.detach() for name, p in model.trained().items()} if weights is None else weights
     changes: dict[str, Change] = {}
-    for name, layer in model.pairs().items():
+    for name, layer in model.lora_layers().items():
         down, up = (_own(now[f"{name}.{half}"]) for half in ("down", "up"))
         changes[name] = LowRank(down, up, layer.scale)
-    for name, (_, base) in model.whole().items():
+    for name, (_, base) in model.full_modules().items():
         weight = _own(now[f"{name}.weight"])
-        changes[name] = Replacement(weight) if whole_weights else Difference(weight - _own(base))
+        changes[name] = Replacement(weight) if as_weights else Difference(weight - _own(base))
     return LoRA(source, dict(sorted(changes.items())))
 
 
@@ -43,21 +43,24 @@ def full_weights(model: TrainingModel) -> dict[str, Tensor]:
 
 
 @torch.no_grad()
-def begin_from(model: TrainingModel, lora: LoRA, settings: TrainSettings) -> None:
+def start_from_lora(model: TrainingModel, lora: LoRA, settings: TrainSettings) -> None:
     """Let training go on from an adapter. Raises LoraError unless it fits the settings, module for module."""
     if settings.method == "full":
         raise LoraError(f"{lora.source} cannot be gone on with by method full: merge it into the model, and name that")
-    pairs, whole = model.pairs(), model.whole()
+    pairs, whole = model.lora_layers(), model.full_modules()
     for name, change in lora.changes.items():
         wanted = LowRank if name in pairs else (Difference, Replacement) if name in whole else ()
         if not isinstance(change, wanted):
             raise LoraError(
-                f"{lora.source} changes {name}, which is not trained so here: set targets and audio_modules as it was "
-                "trained"
+                f"{lora.source} changes {name}, which this run does not train in that way: set targets and "
+                "audio_modules to the values that it was trained with"
             )
     missing = [name for name in (*pairs, *whole) if name not in lora.changes]
     if missing:
-        raise LoraError(f"{lora.source} has no {missing[0]}: set targets and audio_modules as it was trained")
+        raise LoraError(
+            f"{lora.source} does not change {missing[0]}, which this run trains: set targets and audio_modules to the "
+            "values that it was trained with"
+        )
     for name, layer in pairs.items():
         _begin_pair(layer, lora.changes[name], lora.source, settings.rank)
     for name, (weight, base) in whole.items():

@@ -71,7 +71,7 @@ def _order(seed: int, epoch: int, clips: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def divided(examples: Sequence[Example], parts: int) -> list[list[Example]]:
+def split_evenly(examples: Sequence[Example], parts: int) -> list[list[Example]]:
     """The examples in so many parts of about equal length; some may be empty. Longest first, each to the shortest."""
     found: list[list[Example]] = [[] for _ in range(parts)]
     rows = [(0, part) for part in range(parts)]  # a heap: the shortest, and of those the first, is on top
@@ -88,6 +88,6 @@ def label_counts(examples: Sequence[Example]) -> Tensor:
     return counts.clamp(min=1).to(torch.float32)
 
 
-def silent(example: Example) -> Example:
+def without_labels(example: Example) -> Example:
     """The same example, asking for nothing."""
     return Example(example.prompt_ids, example.codes, torch.full_like(example.labels, IGNORED), example.shown)

@@ -16,7 +16,7 @@ from ..intake.limits import MAX_TENSORS_BYTES, MIB
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..text.tokenizer import TextTokenizer
 from ..weights.lora import LoRA, LowRank, lora_targets
-from .adapter import begin_from
+from .adapter import start_from_lora
 from .batches import Source
 from .clips import Dataset
 from .masking import generators
@@ -50,14 +50,14 @@ def build_trainer(
     with torch.inference_mode(False):
         model = TrainingModel(lm, text, settings, device=device, generator=generator)
         if lora is not None:
-            begin_from(model, lora, settings)
+            start_from_lora(model, lora, settings)
         training, held = dataset.split(settings.validation, settings.seed)
         if settings.patience and not held:
             raise InputError(
                 f"patience needs validations, and validation {settings.validation:g} of {len(training)} clips is none: "
                 "set aside more, or set patience to 0"
             )
-        if settings.validation and settings.validate_every and not held and world.leads:
+        if settings.validation and settings.validate_every and not held and world.is_main:
             _LOG.warning("%g of %d clips is none: nothing is validated", settings.validation, len(training))
         mask_id, seed = lm.config.audio_mask_id, settings.seed
         sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
@@ -71,7 +71,7 @@ def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
         part = name.rpartition(".")[2]
         if part in settings.targets or (part in AUDIO and settings.audio_modules == "lora"):
             values += settings.rank * (out + into)
-        elif part in AUDIO and settings.audio_modules == "whole":
+        elif part in AUDIO and settings.audio_modules == "full":
             values += out * into
     if values * 4 > MAX_TENSORS_BYTES - MIB:
         raise InputError(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..ops import cast_to_input
 
 
-class WholeLinear(nn.Module):
+class PlainLinear(nn.Module):
     """weight [out, in], frozen or trained, without a bias."""
 
     def __init__(self, weight: Tensor, *, trained: bool) -> None:
@@ -29,7 +29,7 @@ class WholeLinear(nn.Module):
         return F.linear(x, cast_to_input(self.weight, x))
 
 
-class WholeEmbedding(nn.Module):
+class PlainEmbedding(nn.Module):
     """weight [rows, E], frozen or trained; dtype: of what comes out."""
 
     def __init__(self, weight: Tensor, *, trained: bool, dtype: torch.dtype) -> None:
@@ -42,7 +42,7 @@ class WholeEmbedding(nn.Module):
         return F.embedding(ids, self.weight.to(ids.device)).to(self.dtype)
 
 
-class LowRankLinear(WholeLinear):
+class LowRankLinear(PlainLinear):
     """A frozen linear and a pair: down [r, in] begins random (Kaiming, as PEFT), up [out, r] with zeros."""
 
     def __init__(
@@ -63,7 +63,7 @@ class LowRankLinear(WholeLinear):
         return super().forward(x) + pair * self.scale
 
 
-class LowRankEmbedding(WholeEmbedding):
+class LowRankEmbedding(PlainEmbedding):
     """A frozen embedding and a pair: up [rows, r] begins with zeros, down [r, E] normal, as PEFT's, transposed."""
 
     def __init__(

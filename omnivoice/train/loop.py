@@ -55,7 +55,7 @@ def train(
     has no room for them, before the first step.
     """
     settings, world = trainer.settings, trainer.world
-    writes = folder if world.leads else None
+    writes = folder if world.is_main else None
     reason = "finished"
     if settings.patience and trainer.stale >= settings.patience:
         return Outcome("no better", trainer.step_count)  # a run that had ended so is gone on with
@@ -70,7 +70,7 @@ def train(
             if settings.patience and trainer.stale >= settings.patience:
                 reason = "no better"
         if _due(settings.sample_every, trainer):
-            if on_sample and world.leads:
+            if on_sample and world.is_main:
                 trainer.model.eval()
                 on_sample(report.step)
             world.wait()  # all of them, whoever was given something to speak with

@@ -66,7 +66,7 @@ def make_example(
     drawn = torch.zeros(K, T, dtype=torch.bool)
     drawn[:, shown:] = torch.rand((K, T - shown), generator=mask) < hidden
     if masking.by_codebook and uniform.uniform(0, 1) < masking.by_codebook:
-        drawn[:, shown:] = hidden_in_decoding(K, T - shown, uniform.uniform(0, 1) ** 3, mask)
+        drawn[:, shown:] = mask_like_decoding(K, T - shown, uniform.uniform(0, 1) ** 3, mask)
     prompt: tuple[int, ...] = ()
     if not unconditional:
         prompt = build_prompt(
@@ -79,7 +79,7 @@ def make_example(
     return Example(prompt, codes.masked_fill(drawn, mask_id), codes.masked_fill(~drawn, IGNORED), shown)
 
 
-def hidden_in_decoding(codebooks: int, frames: int, known: float, generator: torch.Generator) -> Tensor:
+def mask_like_decoding(codebooks: int, frames: int, known: float, generator: torch.Generator) -> Tensor:
     """[K, T] bool: what is still hidden when decoding has found that share of the codes, one at least. The order is
     that of `generate.step.reveal` at its defaults without the model's own say: noise, and a penalty per codebook."""
     noise = -torch.empty(codebooks, frames).exponential_(generator=generator).log()

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from ..errors import InputError
 from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
 from ..weights.load import TEXT_EMBEDDING
-from .layers import LowRankEmbedding, LowRankLinear, WholeEmbedding, WholeLinear
+from .layers import LowRankEmbedding, LowRankLinear, PlainEmbedding, PlainLinear
 from .masking import IGNORED, Example
 from .settings import TrainSettings
 
@@ -60,7 +60,7 @@ class TrainingModel(nn.Module):
     def _replace_layers(self, settings: TrainSettings, generator: torch.Generator) -> None:
         """Every linear and embedding by its counterpart; with method full, norms become trained float32 too."""
         full, dtype = settings.method == "full", self.lm.get_dtype()
-        whole = {*AUDIO} if settings.audio_modules == "whole" else set()
+        whole = {*AUDIO} if settings.audio_modules == "full" else set()
         paired = {*settings.targets} | ({*AUDIO} if settings.audio_modules == "lora" else set())
         self._layers: dict[str, nn.Module] = {}
         self._base: dict[str, Tensor] = {}  # what whole weights were before; a plain dict: never saved, never moved
@@ -97,10 +97,10 @@ class TrainingModel(nn.Module):
         if part == "audio_embeddings":
             if pair:
                 return LowRankEmbedding(weight, rank, scale, dtype, generator, self.device)
-            return WholeEmbedding(weight, trained=trained, dtype=dtype)
+            return PlainEmbedding(weight, trained=trained, dtype=dtype)
         if pair:
             return LowRankLinear(weight, rank, scale, settings.dropout, generator, self.device)
-        return WholeLinear(weight, trained=trained)
+        return PlainLinear(weight, trained=trained)
 
     def trained(self) -> dict[str, nn.Parameter]:
         """Everything that learns, by the checkpoint's names: `MODULE.weight` whole, `MODULE.down` and `.up` of a pair;
@@ -109,11 +109,11 @@ class TrainingModel(nn.Module):
         found = {name.replace("._layer.", "."): p for name, p in named if p.requires_grad}
         return found if self.text_weight is None else {TEXT_EMBEDDING: self.text_weight, **found}
 
-    def whole(self) -> dict[str, tuple[Tensor, Tensor]]:
+    def full_modules(self) -> dict[str, tuple[Tensor, Tensor]]:
         """(weight now, weight before) of the modules that are trained whole beside pairs, by the checkpoint's names."""
         return {name: (self._layers[name].get_parameter("weight"), base) for name, base in self._base.items()}
 
-    def pairs(self) -> dict[str, LowRankLinear | LowRankEmbedding]:
+    def lora_layers(self) -> dict[str, LowRankLinear | LowRankEmbedding]:
         """The modules that have a pair, by the checkpoint's names."""
         kinds = (LowRankLinear, LowRankEmbedding)
         return {name: layer for name, layer in self._layers.items() if isinstance(layer, kinds)}

@@ -37,7 +37,7 @@ SETTINGS, METRICS, BEST = "settings.json", "metrics.jsonl", "best.safetensors"
 KEPT = 2
 WRITTEN_SECONDS = 600  # no state takes longer to write: an older part was left by a kill
 # What may differ when a run is gone on with: it changes no weight.
-FREE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
+CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.safetensors")
 _LOG = logging.getLogger("omnivoice_nodes")
 
@@ -74,7 +74,9 @@ class RunFolder:
             self._cut_metrics(trainer.step_count)
             return True
         if damaged:
-            raise FileError(f"no checkpoint in {shown_name(self.folder)} is whole ({damaged[0]}): name another folder")
+            raise FileError(
+                f"no training state in {shown_name(self.folder)} is intact ({damaged[0]}): name another folder"
+            )
         return False
 
     def save(self, trainer: Trainer) -> bool:
@@ -171,7 +173,7 @@ def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, res
     if os.path.isfile(path):
         difference = _difference(read_json(path, limit=MAX_CONFIG_BYTES), own)
         if difference or not resume:
-            reason = difference or "it was asked for a new one"
+            reason = difference or "resume is off"
             raise InputError(f"{shown_name(folder)} holds another run ({reason}): name another folder")
     elif any(_CHECKPOINT.fullmatch(name) for name in os.listdir(folder)):
         raise InputError(f"{shown_name(folder)} holds checkpoints without {SETTINGS}: name another folder")
@@ -198,10 +200,10 @@ def _difference(there: object, own: Mapping[str, object]) -> str:
     old, new = there.get("settings"), own["settings"]
     if not isinstance(old, dict) or not isinstance(new, dict):
         return f"{SETTINGS} holds no settings"
-    for name in sorted((old.keys() | new.keys()) - FREE):
+    for name in sorted((old.keys() | new.keys()) - CHANGEABLE):
         if old.get(name) != new.get(name):
             return f"{name} was {shown(old.get(name))}, now {shown(new.get(name))}"
-    words = {"data": "it was begun with other clips", "base": "it was begun with another model or another adapter"}
+    words = {"data": "it was started on other clips", "base": "it was started from another model or LoRA"}
     return next((text for key, text in words.items() if there.get(key) != own[key]), "")
 
 

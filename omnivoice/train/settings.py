@@ -1,14 +1,15 @@
-"""Everything that a training run can be told, checked; and two ready-made sets of it.
+"""The settings of a training run, checked, and two presets.
 
-Unusual: settings are plain numbers and words, so that they travel as JSON and TOML, and two runs can be compared by
-them. Sources of defaults: upstream training/config.py:37 and its LoRA example (r 16, alpha 32, dropout 0.05, audio
-modules trained whole, AdamW 1e-4, weight decay 0.01, clip 1.0, cosine with 1 % warm-up). Reads no file.
+Settings are plain numbers and words, so they travel as JSON and TOML and two runs can be compared by them. The
+defaults are upstream's (training/config.py:37 and its LoRA example: rank 16, alpha 32, dropout 0.05, the audio modules
+in modules_to_save, AdamW at 1e-4, weight decay 0.01, gradient clipping at 1.0, cosine schedule with 1 % warm-up).
+Nothing here reads a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
 from ..errors import InputError
@@ -16,23 +17,24 @@ from ..intake.limits import check_number, shown
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
-AUDIO_MODULES = ("whole", "lora", "frozen")
+AUDIO_MODULES = ("full", "lora", "frozen")
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop", "Muon")
 SCHEDULES = ("cosine", "constant")
 DTYPES = ("auto", "bf16", "fp32")
-STEPS_PER_SECOND, FEWEST_STEPS, MOST_STEPS = 3.0, 300, 1500  # of a voice, by the length of its clips
+STEPS_PER_SECOND, MIN_STEPS, MAX_STEPS = 3.0, 300, 1500  # of the voice preset, by the length of its clips
+ALPHA_PER_RANK = 2  # of both presets
 
 
 @dataclass(frozen=True)
 class Masking:
-    """How a clip becomes something to learn (upstream data/processor.py:34, training/config.py:45).
+    """How a clip becomes a training example (upstream data/processor.py:34, training/config.py:45).
 
-    drop_condition: share of clips learnt without any text. prompt: range of the share of a clip's beginning that is
-    shown. mask: range of the share of codes that is hidden. language, instruct, pinyin: how often each is used where
-    a clip has it. only_instruct: how often a clip with an instruct is learnt without a shown beginning.
+    drop_condition: share of clips trained without any text. prompt: range of the share of a clip's beginning that
+    serves as the reference. mask: range of the share of codes that is masked. language, instruct, pinyin: how often
+    each is used when a clip has it. only_instruct: how often a clip with an instruct is trained without a reference.
 
-    by_codebook (not upstream's, off): share of clips hidden as decoding finds them, mostly the lower codebooks known
-    first, and more often little than much; for models that begin from nothing.
+    by_codebook (not in upstream, off by default): share of clips masked as they are in the middle of decoding, with
+    the lower codebooks mostly known; for models trained from scratch.
     """
 
     drop_condition: float = 0.1
@@ -50,26 +52,28 @@ class Masking:
         for name in ("prompt", "mask"):
             pair = getattr(self, name)
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise InputError(f"{name} must be two numbers, the least and the largest share, got {shown(pair)}")
+                raise InputError(f"{name} must be two numbers, the smallest and the largest share, got {shown(pair)}")
             low, high = (check_number("share", end, shown_as=name) for end in pair)
             if low > high or (name == "prompt" and high >= 1):
-                raise InputError(f"{name} must go upwards, and leave something to learn, got {shown(pair)}")
+                ending = " that ends below 1" if name == "prompt" else ""
+                raise InputError(f"{name} must be an ascending range{ending}, got {low:g} to {high:g}")
             object.__setattr__(self, name, (low, high))
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """One run.
+    """The settings of one run.
 
-    method: "lora", or "full" for every weight. rank, alpha, dropout, rslora, targets: of the pairs. audio_modules:
-    audio embeddings and heads are trained "whole", by "lora", or stay "frozen".
-    steps, batch_tokens (rows of text and sound in one batch), batch_size (clips in one batch, at most), accumulation
-    (batches a step), learning_rate, schedule, warmup (share of the steps), weight_decay, max_grad_norm (0: no
-    clipping), optimizer (Muon: for the matrices of the layers, AdamW for the rest), seed. training_dtype: what the base
-    computes in; pairs and optimizer are always float32. gradient_checkpointing: less memory for a third more time.
-    offloading: the base stays on the CPU.
-    validation: share of the clips set aside. validate_every, save_every, sample_every: steps, 0 = never. patience:
-    stop when that many validations in a row were no better, 0 = never. sample_text: what the samples say.
+    method: "lora", or "full" to train every weight. rank, alpha, dropout, rslora, targets: of the LoRA. audio_modules:
+    how audio embeddings and heads are trained: "full" (PEFT's modules_to_save), with a "lora", or "frozen".
+    steps; batch_tokens: text tokens and frames in one batch; batch_size: most clips in one batch;
+    grad_accumulation_steps: batches in one step; learning_rate; schedule; warmup: share of the steps; weight_decay;
+    max_grad_norm: gradient clipping, 0 for none; optimizer: Muon trains the matrices of the layers and AdamW the other
+    weights; seed. training_dtype: of the base model; LoRA and optimizer are always float32. gradient_checkpointing:
+    less memory for a third more time. offloading: keep the base model on the CPU.
+    validation: share of the clips set aside. validate_every, save_every, sample_every: in steps, 0 for never.
+    patience: stop after that many validations in a row without improvement, 0 for never. sample_text: text of the
+    spoken samples.
     """
 
     method: str = "lora"
@@ -78,7 +82,7 @@ class TrainSettings:
     dropout: float = 0.05
     rslora: bool = False
     targets: tuple[str, ...] = LINEARS
-    audio_modules: str = "whole"
+    audio_modules: str = "full"
     steps: int = 1000
     learning_rate: float = 1e-4
     schedule: str = "cosine"
@@ -88,7 +92,7 @@ class TrainSettings:
     optimizer: str = "AdamW"
     batch_tokens: int = 8192
     batch_size: int = 64
-    accumulation: int = 1
+    grad_accumulation_steps: int = 1
     seed: int = 0
     training_dtype: str = "auto"
     gradient_checkpointing: bool = True
@@ -105,44 +109,54 @@ class TrainSettings:
         for name, limit in _NUMBERS.items():
             object.__setattr__(self, name, check_number(limit, getattr(self, name), shown_as=name))
         for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(getattr(self, name))}")
+            check_choice(name, getattr(self, name), allowed)
         for name in ("rslora", "gradient_checkpointing", "offloading"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be true or false, got {shown(getattr(self, name))}")
         if not isinstance(self.targets, (tuple, list)) or any(t not in LINEARS for t in self.targets):
             raise InputError(f"targets must be some of {', '.join(LINEARS)}, got {shown(self.targets)}")
         object.__setattr__(self, "targets", tuple(part for part in LINEARS if part in self.targets))
-        if not isinstance(self.sample_text, str) or not isinstance(self.masking, Masking):
-            raise InputError("sample_text must be a text, and masking a table")
+        if not isinstance(self.sample_text, str):
+            raise InputError(f"sample_text must be a text, got {shown(self.sample_text)}")
+        if not isinstance(self.masking, Masking):
+            raise InputError(f"masking must be a table, got {shown(self.masking)}")
         self._check_together()
 
     def _check_together(self) -> None:
         if self.method == "lora" and not self.targets and self.audio_modules == "frozen":
-            raise InputError("nothing would be trained: name targets, or train the audio modules")
+            raise InputError("there is nothing to train: name targets, or train the audio modules")
         if self.offloading and not self.gradient_checkpointing:
             raise InputError("offloading needs gradient_checkpointing: switch it on too")
         if self.offloading and self.method == "full":
-            raise InputError("offloading keeps frozen weights off the device; with method full there are none")
+            raise InputError("offloading moves frozen weights to the CPU, and with method full no weight is frozen")
         if self.sample_every and not self.sample_text.strip():
-            raise InputError("sample_every needs a sample_text: write what the samples say, or set it to 0")
+            raise InputError("sample_every needs a sample_text: write one, or set sample_every to 0")
         if self.patience and not (self.validate_every and self.validation):
-            raise InputError("patience needs validations: set validation and validate_every")
+            raise InputError("patience needs validations: set validation and validate_every, or set patience to 0")
 
     @property
     def scale(self) -> float:
-        """What a pair's product is multiplied by."""
+        """The factor that the product of LoRA A and B is multiplied by."""
         return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
 
     def as_table(self) -> dict[str, object]:
-        """For JSON: everything, by name."""
+        """Return every setting by name, ready for JSON."""
         table = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**table, "masking": {f.name: getattr(self.masking, f.name) for f in fields(self.masking)}}
 
 
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `allowed`; raises InputError, which calls it `name`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
+    return value
+
+
 def settings_from(table: Mapping[str, object], base: TrainSettings | None = None) -> TrainSettings:
-    """`base` (or the defaults) with the entries of `table`, a JSON or TOML object. Raises InputError: an unknown name
-    too."""
+    """Return `base` (or the defaults) with the entries of `table`, a JSON or TOML object.
+
+    Raises InputError for an unknown name or a value that is not allowed.
+    """
     start = base or TrainSettings()
     masking = table.get("masking", {})
     if not isinstance(masking, Mapping):
@@ -152,25 +166,37 @@ def settings_from(table: Mapping[str, object], base: TrainSettings | None = None
         if unknown:
             names = ", ".join(sorted(f.name for f in fields(known)))
             raise InputError(f"unknown setting {place}{unknown[0]}: known are {names}")
-    whole = {**start.as_table(), **{name: value for name, value in table.items() if name != "masking"}}
+    settings = {**start.as_table(), **{name: value for name, value in table.items() if name != "masking"}}
     parts = {f.name: masking.get(f.name, getattr(start.masking, f.name)) for f in fields(Masking)}
-    build: Callable[..., TrainSettings] = TrainSettings  # every value is checked in there
+    build: Callable[..., TrainSettings] = TrainSettings  # checks every value
     make: Callable[..., Masking] = Masking
-    return build(**{**whole, "masking": make(**parts)})
+    return build(**{**settings, "masking": make(**parts)})
+
+
+def settings_for(preset: str, seconds: float, table: Mapping[str, object]) -> TrainSettings:
+    """Return the settings of a run on `seconds` of clips: the entries of `table`, and the preset's for all others.
+
+    With a rank and no alpha, alpha is twice that rank, as in the presets. Raises InputError.
+    """
+    base = PRESETS[check_choice("preset", preset, tuple(PRESETS))](seconds)
+    settings = settings_from(table, base)
+    return settings if "alpha" in table else replace(settings, alpha=float(ALPHA_PER_RANK * settings.rank))
 
 
 def voice_preset(seconds: float) -> TrainSettings:
-    """One voice from minutes of clips, `seconds` in all: short, gentle, and the language of every clip is told."""
-    steps = round(min(max(STEPS_PER_SECOND * seconds, FEWEST_STEPS), MOST_STEPS))
+    """Return settings for one voice, from minutes of clips, `seconds` in all: short and gentle."""
+    steps = round(min(max(STEPS_PER_SECOND * seconds, MIN_STEPS), MAX_STEPS))
     return TrainSettings(steps=steps, warmup=0.05, batch_tokens=4096, batch_size=16, masking=Masking(language=1.0))
 
 
 def language_preset(seconds: float) -> TrainSettings:
-    """A language, or a manner of speaking, from hours of clips by several people."""
+    """Return settings for a language, or a way of speaking, from hours of clips by several people."""
     return TrainSettings(rank=32, alpha=64.0, steps=5000, masking=Masking(language=1.0))
 
 
 PRESETS = MappingProxyType({"voice": voice_preset, "language": language_preset})
+# What the presets decide when it is not given.
+BY_PRESET = ("steps", "learning_rate", "rank", "alpha", "batch_size", "batch_tokens", "warmup")
 
 _CHOICES = {
     "method": METHODS,
@@ -191,7 +217,7 @@ _NUMBERS = {
     "max_grad_norm": "max_grad_norm",
     "batch_tokens": "batch_tokens",
     "batch_size": "batch_size",
-    "accumulation": "grad_accumulation_steps",
+    "grad_accumulation_steps": "grad_accumulation_steps",
     "seed": "seed",
     "validation": "validation",
     "validate_every": "every",

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import CheckpointError, InputError, NumericError
-from .batches import Cursor, Source, divided, label_counts, silent
+from .batches import Cursor, Source, label_counts, split_evenly, without_labels
 from .masking import Example, generators
 from .model import TrainingModel
 from .schedule import learning_rate
@@ -65,7 +65,7 @@ class Trainer:
         self.model, self.source, self.settings, self.validation, self.world = model, source, settings, validation, world
         self.trained = model.trained()
         self.optimizers = make_optimizers(self.trained, settings)
-        self._keepers = {
+        self._optimizer_of = {
             id(p): optimizer
             for optimizer in self.optimizers
             for group in optimizer.param_groups
@@ -84,7 +84,7 @@ class Trainer:
     def step(self) -> StepReport:
         """One update. Raises NumericError after too many steps in a row that were not finite."""
         began, settings = time.perf_counter(), self.settings
-        batches = settings.accumulation * self.world.size
+        batches = settings.grad_accumulation_steps * self.world.size
         examples, cursor = self.source.take(
             self.cursor, tokens=settings.batch_tokens * batches, clips=settings.batch_size * batches
         )
@@ -108,8 +108,8 @@ class Trainer:
         """One update from these examples: (loss, norm of the gradient before it was clipped)."""
         settings, size = self.settings, self.world.size
         counts = label_counts(examples)
-        parts = divided(examples, settings.accumulation * size)[self.world.rank :: size]
-        own = [part for part in parts if part] or [[silent(examples[0])]]
+        parts = split_evenly(examples, settings.grad_accumulation_steps * size)[self.world.rank :: size]
+        own = [part for part in parts if part] or [[without_labels(examples[0])]]
         total = torch.zeros((), device=self.model.device)
         self.model.train()
         with torch.inference_mode(False), torch.enable_grad(), self._generators():
@@ -145,7 +145,7 @@ class Trainer:
         """The loss of these examples."""
         counts = label_counts(examples)
         rows = sum(example.length for example in examples)
-        parts = divided(examples, -(-rows // self.settings.batch_tokens) * self.world.size)
+        parts = split_evenly(examples, -(-rows // self.settings.batch_tokens) * self.world.size)
         total = torch.zeros((), device=self.model.device)
         self.model.eval()
         for part in parts[self.world.rank :: self.world.size]:
@@ -172,7 +172,7 @@ class Trainer:
 
     def _state_of(self, parameter: torch.nn.Parameter) -> dict[str, object]:
         """What its optimizer keeps of it."""
-        return self._keepers[id(parameter)].state[parameter]
+        return self._optimizer_of[id(parameter)].state[parameter]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         """(tensors, numbers) from which `restore` goes on."""

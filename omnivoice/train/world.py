@@ -30,7 +30,7 @@ class World:
     local_rank: int = 0
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes files and speaks to the user."""
         return self.rank == 0
 

@@ -24,6 +24,7 @@ IDS = [
     "OmniVoiceApplyLoRA",
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
+    "OmniVoiceTrainingSettings",
 ]
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")
 

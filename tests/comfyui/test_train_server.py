@@ -1,5 +1,5 @@
 """Train LoRA on a real ComfyUI: dataset, training, core's Save LoRA and loss graph, and speech with the result; cancel
-in mid-training, and going on; bad values; the graph's model stays as it was."""
+in mid-training, and resume; bad values; the graph's model stays as it was."""
 
 from __future__ import annotations
 
@@ -16,19 +16,10 @@ import pytest
 
 CLIPS = Path(__file__).resolve().parents[1] / "assets" / "training" / "clips"
 FOLDER = "train clips"
-SHORT = {
-    "preset": "custom",
-    "run_name": "",
-    "seed": 3,
-    "steps": 4,
-    "learning_rate": 0.01,
-    "rank": 2,
-    "batch_size": 4,
-    "warmup": 0.0,
-    "validation": 0.25,
-    "validate_every": 2,
-}
-LONG = {**SHORT, "steps": 100_000, "learning_rate": 0.0001, "save_every": 0, "validate_every": 0}
+SHORT = {"preset": "voice", "run_name": "", "seed": 3, "steps": 4, "learning_rate": 0.01, "rank": 2}
+SETTINGS = {"batch_size": 4, "warmup": 0.0, "validation": 0.25, "validate_every": 2}
+LONG = {"steps": 100_000, "learning_rate": 0.0001, "save_every": 0, "validate_every": 0}
+MAIN = {*SHORT, "existing_lora", "resume"}  # widgets of Train LoRA; all others are those of Training Settings
 SAMPLES = """
 import av, numpy, sys
 with av.open(sys.argv[1]) as file:
@@ -44,11 +35,15 @@ def server(comfy) -> object:
 
 
 def graph(dtype: str = "fp32", lora: str = "", **training: object) -> dict:
-    """Load, dataset, train, and its report; with a LoRA of models/loras before the training."""
+    """Load, dataset, settings, train, and its report; with a LoRA of models/loras before the training."""
+    main = {**SHORT, **{name: value for name, value in training.items() if name in MAIN}}
+    expert = {**SETTINGS, **{name: value for name, value in training.items() if name not in MAIN}}
+    sockets = {"model": ["load", 0], "dataset": ["data", 0], "settings": ["settings", 0]}
     nodes = {
         "load": ("LoadOmniVoice", {"model_name": "OmniVoice", "dtype": dtype, "graphs": "auto"}),
         "data": ("OmniVoiceDataset", {"model": ["load", 0], "folder": FOLDER, "language": "English"}),
-        "train": ("OmniVoiceTrainLoRA", {"model": ["load", 0], "dataset": ["data", 0], **SHORT, **training}),
+        "settings": ("OmniVoiceTrainingSettings", expert),
+        "train": ("OmniVoiceTrainLoRA", {**sockets, **main}),
         "report": ("PreviewAny", {"source": ["train", 3]}),
         "steps": ("PreviewAny", {"source": ["train", 2]}),
     }
@@ -141,7 +136,7 @@ def kept(comfy, prompt: dict, saved: int) -> dict:
     assert told[0] == saved + 1
     comfy.files(prompt_id)
     found = comfy.get(f"/history/{prompt_id}")[prompt_id]["outputs"]
-    assert f"continued: cancelled was at step {saved}" in report(found) and "cancelled at step" in report(found)
+    assert f"resumed: cancelled was at step {saved}" in report(found) and "cancelled at step" in report(found)
     assert told[-1] <= int(found["steps"]["text"][0])
     return found
 
@@ -168,7 +163,7 @@ def test_dataset_train_save_graph_apply_speak(server) -> None:
     heard = sounds(server, found)
     assert heard["plain"] == before["plain"] != heard["trained"]
     assert found["steps"]["text"] == ["4"] and "finished at step 4 of 4" in report(found)
-    assert "8 of 8 clips" in report(found) and "validation loss: best" in report(found)
+    assert "8 of 8 clips" in report(found) and "best validation loss: " in report(found)
     assert "applied to 23 of 23 modules" in found["change"]["text"][0]
     assert [image["type"] for image in found["curve"]["images"]]
     name = "trained here_4_steps_00001_.safetensors"
@@ -207,7 +202,7 @@ def test_any_model_and_a_lora_before(server, dtype: str) -> None:
         lora_dtype="bf16",
         run_name=f"dtype {dtype}",
     )
-    assert f"AdamW, {'bf16' if dtype == 'bf16' else 'fp32'}" in report(run(server, prompt))
+    assert f", in {'bf16' if dtype == 'bf16' else 'fp32'}, " in report(run(server, prompt))
     tensors = header(runs(server, f"dtype {dtype}") / f"dtype {dtype}.safetensors")
     assert {entry["dtype"] for key, entry in tensors.items() if "lora_" in key} == {"BF16"}
 
@@ -228,7 +223,7 @@ def test_cancel_stops_the_workflow_and_the_next_queue_goes_on(server) -> None:
     saved = int(state.stem.rpartition("-")[2])
     assert last <= saved <= last + 1
     run(server, speaking({"load": prompt["load"]}, "next", ["load", 0], text=f"Still here {saved}."))
-    prompt["train"]["inputs"]["on_cancel"] = "keep what was trained"
+    prompt["settings"]["inputs"]["on_cancel"] = "keep what was trained"
     add(
         prompt,
         "apply",
@@ -253,9 +248,9 @@ def test_a_folder_with_another_run_is_left_as_it_is(server) -> None:
     assert "folder: output/omnivoice_training/taken\n" in report(first)
     files = {path: path.read_bytes() for path in runs(server, "taken").iterdir()}
     other = run(server, graph(run_name="taken", steps=3))
-    assert "steps was 4, now 3); this one is in taken-2" in report(other)
+    assert "steps was 4, now 3); this run is in taken-2" in report(other)
     again = run(server, graph(run_name="taken", on_cancel="keep what was trained"))
-    assert "taken holds a finished run; this one is in taken-3" in report(again)
+    assert "taken holds a finished run; this run is in taken-3" in report(again)
     assert {path: path.read_bytes() for path in runs(server, "taken").iterdir()} == files
 
 
@@ -283,13 +278,11 @@ REFUSED = [
     ({"run_name": ".x"}, "a file name may not begin or end"),
     ({"run_name": "a/b"}, "a file name may hold letters"),
     ({"run_name": "nul"}, "is a device name on Windows"),
-    ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
-    ({"sample_every": 5, "run_name": "x", "sample_text": " "}, "sample_every needs a sample_text"),
-    ({"sample_every": 5}, "sample_every writes into the run's folder: give a run_name, or set it to 0"),
-    ({"patience": 2, "validation": 0.0}, "patience needs validations: set validation and validate_every"),
-    ({"validation": 0.9}, "validation must be 0-0.5, got 0.9"),
+    ({"run_name": "best"}, "choose another name"),
+    ({"validation": 0.9}, "validation"),
     ({"preset": "singer"}, "singer"),
-    ({"steps": 0}, "steps"),
+    ({"steps": -1}, "steps"),
+    ({"warmup": -2.0}, "warmup"),
     ({"rank": 100_000}, "rank"),
     ({"optimizer": "Lion"}, "optimizer"),
     ({"existing_lora": "../x.safetensors"}, "existing_lora"),
@@ -299,8 +292,25 @@ REFUSED = [
 
 @pytest.mark.parametrize(("values", "words"), REFUSED, ids=str)
 def test_bad_values_are_refused_by_the_server(server, values: dict, words: str) -> None:
+    """Each once, on the node and the input that it belongs to."""
     status, body = server.request("/prompt", {"prompt": graph(**values)})
-    assert status == 400 and words in json.loads(body)["node_errors"]["train"]["errors"][0]["details"]
+    (name,) = values
+    (error,) = json.loads(body)["node_errors"]["train" if name in MAIN else "settings"]["errors"]
+    assert status == 400 and words in error["details"] and error["extra_info"]["input_name"] == name
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
+        ({"sample_every": 5, "run_name": "x", "sample_text": " "}, "sample_every needs a sample_text"),
+        ({"sample_every": 5}, "sample_every writes into the run's folder: give a run_name"),
+        ({"patience": 2, "validation": 0.0}, "patience needs validations: set validation and validate_every"),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused(server, values: dict, words: str) -> None:
+    ended, data = server.run(graph(**values))
+    assert ended == "execution_error" and words in data["exception_message"]
 
 
 @pytest.mark.parametrize(
@@ -308,15 +318,15 @@ def test_bad_values_are_refused_by_the_server(server, values: dict, words: str) 
     [
         ("steps", "PrimitiveInt", 10**9, "steps must be 1-1000000, got 1000000000"),
         ("rank", "PrimitiveInt", 10**9, "rank must be 1-256, got 1000000000"),
-        ("batch_size", "PrimitiveInt", 0, "batch_size must be 1-10000, got 0"),
+        ("batch_size", "PrimitiveInt", -1, "batch_size must be 1-10000, got -1"),
         ("grad_accumulation_steps", "PrimitiveInt", 0, "grad_accumulation_steps must be 1-1024, got 0"),
         ("learning_rate", "PrimitiveFloat", -1.0, "learning_rate must be 1e-07-1, got -1.0"),
         ("run_name", "PrimitiveString", "../../x", "a file name may"),
     ],
 )
 def test_linked_bad_values(server, name: str, kind: str, value: object, words: str) -> None:
-    prompt = graph(**{name: ["99", 0]})
-    add(prompt, "99", kind, value=value)
+    prompt = graph(**{name: ["link", 0]})
+    add(prompt, "link", kind, value=value)
     ended, data = server.run(prompt)
     assert ended == "execution_error" and words in data["exception_message"]
     assert str(server.base) not in data["exception_message"]
@@ -324,7 +334,7 @@ def test_linked_bad_values(server, name: str, kind: str, value: object, words: s
 
 def test_what_does_not_fit_is_refused_in_words(server) -> None:
     ended, data = server.run(graph(existing_lora="my_omnivoice_lora.safetensors"))
-    words = "has rank 3, this training 2: set preset to custom"
+    words = "has rank 3, this training 2: set rank to 3"
     assert ended == "execution_error" and words in data["exception_message"]
     prompt = graph()
     prompt["train"]["inputs"]["dataset"] = {"clips": ()}

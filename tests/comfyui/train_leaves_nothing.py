@@ -22,9 +22,10 @@ import comfy.model_management as mm  # noqa: E402
 import folder_paths  # noqa: E402
 import torch  # noqa: E402
 
-SHORT = {"preset": "custom", "run_name": "a", "steps": 3, "learning_rate": 0.01, "rank": 2, "batch_size": 4}
+SHORT = {"preset": "voice", "run_name": "a", "seed": 0, "steps": 3, "learning_rate": 0.01, "rank": 2}
 PARTS = (
     "nodes.host",
+    "nodes.inputs.training",
     "omnivoice.types",
     "omnivoice.errors",
     "omnivoice.train.clips",
@@ -76,10 +77,15 @@ def clips(p, engine):
     return p["clips"].Dataset(tuple(found))
 
 
+def train(p, model, data, *, on_cancel="stop the workflow", **values):
+    options = p["training"].options_from({"batch_size": 4, "on_cancel": on_cancel})
+    return p["host"].training.train_lora(model, data, {**SHORT, **values}, options, "1")
+
+
 def outcome(p, model, data, **values):
     """How it ended: finished, or the name of what was raised."""
     try:
-        p["host"].training.train_lora(model, data, {**SHORT, **values}, "1")
+        train(p, model, data, **values)
     except (p["errors"].OmniVoiceError, ZeroDivisionError, mm.InterruptProcessingException) as error:
         return type(error).__name__
     return "finished"
@@ -138,7 +144,7 @@ def main():
         before = state(base)
         found["inference_weights"] = base.engine.lm.state_dict()["audio_heads.weight"].is_inference()
         found["finished"] = outcome(p, base, data) == "finished" and same(state(base), before)
-        trained = p["host"].training.train_lora(base, data, {**SHORT, "run_name": ""}, "1")
+        trained = train(p, base, data, run_name="")
         found["result"] = not any(t.requires_grad or t.is_inference() for t in trained.lora.values())
         patched = p["host"].lora.apply_lora(base, "none (use the lora input)", trained.lora, 1.0).model
         found["copy"] = check_copy(p, patched)

@@ -34,6 +34,7 @@ IDS = [
     "OmniVoiceApplyLoRA",
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
+    "OmniVoiceTrainingSettings",
     "OmniVoiceJoinAudio",
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
@@ -336,8 +337,8 @@ def test_numbers_in_the_pages_are_the_programs(
     assert steps.format(**{k: p.steps for k, p in presets.items()}) in page("OmniVoiceSynthesize")
     train = engine("train.settings")
     assert (
-        f"`voice` takes {train.STEPS_PER_SECOND:g} steps for each second of recordings, at least {train.FEWEST_STEPS} "
-        f"and at most {train.MOST_STEPS}; `language` takes {train.language_preset(0).steps}"
+        f"`voice` takes {train.STEPS_PER_SECOND:g} steps for each second of recordings, at least {train.MIN_STEPS} "
+        f"and at most {train.MAX_STEPS}; `language` takes {train.language_preset(0).steps}"
     ) in page("OmniVoiceTrainLoRA")
     (size,) = (model.size for model in engine("weights.published").published_models().values())
     assert f"The download is {size / 1e9:.1f} GB" in page("OmniVoiceDownload")

@@ -23,6 +23,7 @@ IDS = [
     "OmniVoiceApplyLoRA",
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
+    "OmniVoiceTrainingSettings",
     "OmniVoiceJoinAudio",
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",

@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,31 +15,14 @@ import pytest
 import torch
 from safetensors import safe_open
 
-SHORT = {
-    "preset": "custom",
-    "run_name": "run",
-    "steps": 3,
-    "learning_rate": 0.01,
-    "rank": 2,
-    "batch_size": 4,
-    "warmup": 0.0,
-    "validation": 0.25,
-    "validate_every": 2,
-    "gradient_checkpointing": False,
-}
+SHORT = {"preset": "voice", "run_name": "run", "seed": 0, "steps": 3, "learning_rate": 0.01, "rank": 2}
+SETTINGS = {"batch_size": 4, "warmup": 0.0, "validation": 0.25, "validate_every": 2, "gradient_checkpointing": False}
 KEEP = "keep what was trained"
-INPUTS = [
-    "model",
-    "dataset",
-    "preset",
-    "run_name",
-    "seed",
-    "steps",
-    "learning_rate",
-    "rank",
+WIDGETS = ["preset", "run_name", "seed", "steps", "learning_rate", "rank", "existing_lora", "resume"]
+EXPERT = [
     "batch_size",
-    "grad_accumulation_steps",
     "batch_tokens",
+    "grad_accumulation_steps",
     "optimizer",
     "schedule",
     "warmup",
@@ -48,21 +32,19 @@ INPUTS = [
     "dropout",
     "rslora",
     "audio_modules",
-    "training_dtype",
     "lora_dtype",
+    "training_dtype",
     "gradient_checkpointing",
     "offloading",
-    "existing_lora",
     "validation",
     "validate_every",
+    "patience",
     "save_every",
     "sample_every",
     "sample_text",
-    "patience",
-    "resume",
     "on_cancel",
 ]
-# Widgets that core's Train LoRA has as well, so that people find what they know.
+# Widgets that core's Train LoRA has as well, under the same names.
 CORE = {
     "batch_size",
     "grad_accumulation_steps",
@@ -116,26 +98,60 @@ def output(host) -> Path:
 
 @pytest.fixture
 def train(nodes: dict[str, type], loaded: object, data: object, host):
-    def run(*, model: object = loaded, dataset: object = data, **widgets: object):
+    """Runs Training Settings with those of the values that are its widgets, and Train LoRA with the others."""
+
+    def run(*, model: object = loaded, dataset: object = data, **values: object):
+        expert = {**SETTINGS, **{name: values.pop(name) for name in [*values] if name in EXPERT}}
         with torch.inference_mode():
-            return nodes["OmniVoiceTrainLoRA"].execute(model=model, dataset=dataset, **{**SHORT, **widgets}).values
+            (settings,) = nodes["OmniVoiceTrainingSettings"].execute(**expert).values
+            inputs = {"model": model, "dataset": dataset, "settings": settings, **SHORT, **values}
+            return nodes["OmniVoiceTrainLoRA"].execute(**inputs).values
 
     host.table["loras"] = ([str(host.folder.parent / "loras")], {".safetensors"})
     return run
 
 
+@pytest.fixture
+def make_settings(nodes: dict[str, type]) -> Callable[..., object]:
+    return lambda **values: nodes["OmniVoiceTrainingSettings"].execute(**values).values[0]
+
+
 def test_schema(nodes: dict[str, type]) -> None:
     schema = nodes["OmniVoiceTrainLoRA"].define_schema()
-    assert [i.id for i in schema.inputs] == INPUTS and set(INPUTS) > CORE
+    assert [i.id for i in schema.inputs] == ["model", "dataset", *WIDGETS, "settings"]
+    assert len(WIDGETS) + 1 <= 10  # seed brings a second widget
     assert [o.kind for o in schema.outputs] == ["LORA_MODEL", "LOSS_MAP", "INT", "STRING"]
     assert schema.is_experimental and schema.is_output_node
     items = {i.id: i for i in schema.inputs}
-    assert [i.id for i in schema.inputs if i.optional] == INPUTS[9:]  # the required ones stand first
-    assert all(getattr(i, "advanced", False) == i.optional for i in schema.inputs)
-    assert items["seed"].control_after_generate == "fixed"  # another seed could not be gone on with
-    ranges = {"steps": (1, 1_000_000), "rank": (1, 256), "learning_rate": (1e-7, 1), "validation": (0, 0.5)}
+    assert [i.id for i in schema.inputs if i.optional] == ["existing_lora", "resume", "settings"]
+    assert items["seed"].control_after_generate == "fixed"  # a run with another seed is not resumed
+    ranges = {"steps": (0, 1_000_000), "rank": (0, 256), "learning_rate": (0, 1)}
     assert {name: (items[name].min, items[name].max) for name in ranges} == ranges
-    assert items["preset"].options == ["voice", "language", "custom"] and items["preset"].default == "voice"
+    assert items["preset"].options == ["voice", "language"] and items["preset"].default == "voice"
+    assert {name: items[name].default for name in ranges} == dict.fromkeys(ranges, 0)
+
+
+def test_settings_schema(nodes: dict[str, type]) -> None:
+    schema = nodes["OmniVoiceTrainingSettings"].define_schema()
+    assert [i.id for i in schema.inputs] == EXPERT and all(i.optional for i in schema.inputs)
+    assert [o.kind for o in schema.outputs] == ["OMNIVOICE_TRAINING_SETTINGS"]
+    assert {*WIDGETS, *EXPERT} > CORE and not {*WIDGETS} & {*EXPERT}
+    items = {i.id: i for i in schema.inputs}
+    ranges = {"batch_size": (0, 10_000), "warmup": (-1, 1), "alpha": (0, 10_000), "validation": (0, 0.5)}
+    assert {name: (items[name].min, items[name].max) for name in ranges} == ranges
+    assert items["audio_modules"].options == ["full", "lora", "frozen"]
+
+
+def test_untouched_settings_change_nothing(pack: SimpleNamespace, nodes: dict[str, type], make_settings) -> None:
+    """The defaults of both nodes are those of the preset: with and without the settings node."""
+    training = pack.training
+    shown = {i.id: i.default for i in nodes["OmniVoiceTrainingSettings"].define_schema().inputs}
+    main = {i.id: i.default for i in nodes["OmniVoiceTrainLoRA"].define_schema().inputs if i.id in WIDGETS}
+    for preset in ("voice", "language"):
+        plain = training.request_from({**main, "preset": preset}, training.TrainingOptions(), 200.0).settings
+        for options in (make_settings(), make_settings(**shown)):
+            request = training.request_from({**main, "preset": preset}, options, 200.0)
+            assert replace(request.settings, sample_text="") == plain
 
 
 def test_result(train, loaded: object, output: Path, host, data: object) -> None:
@@ -148,7 +164,8 @@ def test_result(train, loaded: object, output: Path, host, data: object) -> None
     assert host.freed == [(1e30, torch.device("cpu"))]
     lines = report.splitlines()
     assert lines[0] == data.summary() and "finished at step 3 of 3" in report
-    assert "custom: 3 steps, rank 2, alpha 32, learning rate 0.01, AdamW, fp32" in report
+    assert "from preset voice: alpha 4, batch_tokens 4096" in lines
+    assert "other settings: rank 2, dropout 0.05" in report and "optimizer AdamW" in report and ", in fp32, " in report
     assert "folder: output/omnivoice_training/run" in lines and lines[-1] == "not used: bad.wav: silent"
     with safe_open(output / "run" / "run.safetensors", "pt") as file:
         about = file.metadata()
@@ -168,8 +185,8 @@ def test_progress_in_words(train, host) -> None:
 def test_bf16_lora_without_a_folder(train, output: Path) -> None:
     lora, _, _, report = train(run_name="", lora_dtype="bf16", training_dtype="bf16")
     kinds = {key.rpartition(".")[2]: tensor.dtype for key, tensor in lora.items()}
-    assert kinds["weight"] == kinds["diff"] == torch.bfloat16 and ", bf16" in report
-    assert not output.exists() and "nothing was written, as run_name is empty" in report
+    assert kinds["weight"] == kinds["diff"] == torch.bfloat16 and ", in bf16, " in report
+    assert not output.exists() and "no files were written, since run_name is empty" in report
 
 
 def test_the_graph_model_stays_as_it_is(train, loaded: object) -> None:
@@ -221,26 +238,39 @@ def test_training_dtype(
 # Presets.
 
 
-def test_presets_and_the_widgets_that_do_not_count(pack: SimpleNamespace) -> None:
-    of = pack.training.settings_of
-    settings, warnings = of({"preset": "voice", "seed": 5}, 200.0)
-    assert (settings.steps, settings.rank, settings.seed) == (600, 16, 5) and warnings == []
-    settings, warnings = of({"preset": "language", "steps": 77, "grad_accumulation_steps": 3}, 200.0)
-    assert (settings.steps, settings.accumulation) == (5000, 1)
-    assert warnings == [
-        "the preset language decides steps (5000), grad_accumulation_steps (1); these widgets count only where it is "
-        "custom"
-    ]
-    settings, warnings = of({"preset": "custom", "steps": 77, "grad_accumulation_steps": 3}, 200.0)
-    assert (settings.steps, settings.accumulation) == (77, 3) and warnings == []
-    assert of({"preset": "custom"}, 9.0)[0] == of({}, 9.0)[0]  # untouched, custom is the least of voice
+def test_what_is_left_open_comes_from_the_preset(pack: SimpleNamespace, make_settings) -> None:
+    of, none = pack.training.request_from, pack.training.TrainingOptions()
+    request = of({"preset": "voice", "steps": 0, "learning_rate": 0.0, "rank": 0, "seed": 5}, none, 200.0)
+    settings = request.settings
+    assert (settings.steps, settings.learning_rate, settings.rank, settings.alpha) == (600, 1e-4, 16, 32)
+    assert settings.seed == 5 and request.given == {"seed"}
+    assert request.report()[0] == (
+        "from preset voice: steps 600, learning_rate 0.0001, rank 16, alpha 32, batch_size 16, batch_tokens 4096, "
+        "warmup 0.05"
+    )
+    assert "seed 5" in request.report()[1] and "steps" not in request.report()[1].replace("accumulation_steps", "")
+    request = of({"preset": "language"}, none, 200.0)
+    assert (request.settings.steps, request.settings.rank, request.settings.warmup) == (5000, 32, 0.01)
 
 
-def test_a_preset_trains(train, part, monkeypatch, host) -> None:
+@pytest.mark.parametrize("preset", ["voice", "language"])
+def test_a_given_value_always_counts(pack: SimpleNamespace, make_settings, preset: str) -> None:
+    options = make_settings(batch_size=3, batch_tokens=77, warmup=0.0, alpha=5.0, optimizer="SGD", audio_modules="lora")
+    inputs = {"preset": preset, "steps": 77, "learning_rate": 0.5, "rank": 3}
+    settings = pack.training.request_from(inputs, options, 200.0).settings
+    assert (settings.steps, settings.learning_rate, settings.rank, settings.alpha) == (77, 0.5, 3, 5)
+    assert (settings.batch_size, settings.batch_tokens, settings.warmup) == (3, 77, 0)
+    assert (settings.optimizer, settings.audio_modules) == ("SGD", "lora")
+    request = pack.training.request_from(inputs, make_settings(), 200.0)
+    assert request.settings.alpha == 6 and "alpha 6" in request.report()[0]  # follows the rank
+
+
+def test_a_preset_trains(nodes: dict[str, type], loaded: object, data: object, part, monkeypatch) -> None:
     monkeypatch.setattr(part("train.trainer").Trainer, "finished", property(lambda trainer: trainer.step_count >= 2))
-    report = train(preset="voice", steps=7)[3]
-    assert "preset voice: 300 steps, rank 16" in report and "the preset voice decides steps (300)" in report
-    assert any("these widgets count only where it is custom" in text for text, _ in host.texts)
+    open_widgets = {"preset": "voice", "run_name": "", "seed": 0, "steps": 0, "learning_rate": 0.0, "rank": 0}
+    with torch.inference_mode():
+        report = nodes["OmniVoiceTrainLoRA"].execute(model=loaded, dataset=data, **open_widgets).values[3]
+    assert "from preset voice: steps 300, learning_rate 0.0001, rank 16, alpha 32" in report
 
 
 # A loss graph divides by the range of the losses.
@@ -277,7 +307,7 @@ def test_cancel_goes_on_to_comfyui_once_the_state_is_saved(
     host.interrupt_after, host.progress = None, []
     lora, losses, steps, report = train(steps=9)
     assert host.progress[0] == (4, 9) and steps == 9 and len(losses["loss"]) == 9
-    assert "continued: run was at step 3" in report
+    assert "resumed: run was at step 3" in report
     straight = train(steps=9, run_name="straight")[0]
     assert all(torch.equal(straight[key], lora[key]) for key in straight)
 
@@ -342,8 +372,8 @@ def test_a_failure_resets_the_flag(train, pack: SimpleNamespace, part, monkeypat
 def test_folders(train, output: Path) -> None:
     train()
     kept = {path: path.read_bytes() for path in (output / "run").iterdir()}
-    assert "run holds a finished run; this one is in run-2" in train()[3]
-    assert "learning_rate was 0.01, now 0.02); this one is in run-3" in train(learning_rate=0.02, steps=4)[3]
+    assert "run holds a finished run; this run is in run-2" in train()[3]
+    assert "learning_rate was 0.01, now 0.02); this run is in run-3" in train(learning_rate=0.02, steps=4)[3]
     assert {path: path.read_bytes() for path in (output / "run").iterdir()} == kept
     assert sorted(path.name for path in output.iterdir()) == ["run", "run-2", "run-3"]
 
@@ -351,24 +381,24 @@ def test_folders(train, output: Path) -> None:
 def test_without_resume_an_unfinished_run_is_left_alone(train, host, output: Path) -> None:
     host.interrupt_after = 1
     train(steps=9, on_cancel=KEEP)
-    assert "it was asked for a new one); this one is in run-2" in train(steps=9, resume=False)[3]
+    assert "resume is off); this run is in run-2" in train(steps=9, resume=False)[3]
 
 
 def test_another_base_or_lora_before_is_another_run(train, pack: SimpleNamespace, loaded: object, host) -> None:
     host.interrupt_after = 1
     lora = train(steps=9, on_cancel=KEEP)[0]
     patched = pack.host.lora.apply_lora(loaded, "none (use the lora input)", lora, 1.0).model
-    assert "it was begun with another model" in (report := train(steps=9, model=patched)[3])
-    assert "; this one is in run-2" in report
+    assert "it was started from another model" in (report := train(steps=9, model=patched)[3])
+    assert "; this run is in run-2" in report
 
 
 def test_a_disk_that_is_full_loses_nothing(train, pack: SimpleNamespace, monkeypatch, host) -> None:
     def full(*_: object, **__: object) -> None:
         raise pack.host.training.FileError("the disk is full")
 
-    monkeypatch.setattr(pack.host.training, "write_lora", full)
+    monkeypatch.setattr(pack.host.training, "write_loras", full)
     lora, _, _, report = train()
-    assert lora and "the LoRA could not be written, the output still holds it: the disk is full" in report
+    assert lora and "the LoRA could not be written, but the lora output holds it: the disk is full" in report
 
 
 # Samples.
@@ -387,7 +417,7 @@ def test_a_sample_that_fails_stops_nothing(train, part, monkeypatch) -> None:
 
     monkeypatch.setattr(part("engine").Engine, "generate_plans", fail)
     _, _, steps, report = train(sample_every=2)
-    assert steps == 3 and "no sample was spoken at step 3: NaN" in report
+    assert steps == 3 and "no sample was written at step 3: NaN" in report
 
 
 def test_cancel_in_a_sample(train, host, output: Path, interrupt: type[BaseException]) -> None:
@@ -420,7 +450,7 @@ def test_existing_lora(train, saved: str, nodes: dict[str, type], output: Path) 
         assert file.metadata()["steps"] == "15"
     stamp = nodes["OmniVoiceTrainLoRA"].fingerprint_inputs
     assert stamp(existing_lora=saved, steps=3) and stamp(existing_lora="[None]") == stamp() == ""
-    with pytest.raises(ValueError, match="has rank 2, this training 3: set preset to custom and rank to"):
+    with pytest.raises(ValueError, match="has rank 2, this training 3: set rank to 2"):
         train(existing_lora=saved, rank=3)
 
 
@@ -429,11 +459,12 @@ BAD = [
     ({"model": {"a": 1}}, "model must come from Load OmniVoice, got dict"),
     ({"dataset": {"clips": []}}, "dataset must come from OmniVoice Dataset, got dict"),
     ({"dataset": None}, "dataset must come from OmniVoice Dataset, got None"),
-    ({"preset": "x"}, "preset must be one of custom, voice, language, got 'x'"),
+    ({"preset": "x"}, "preset must be one of voice, language, got 'x'"),
     ({"steps": 10**9}, "steps must be 1-1000000, got 1000000000"),
     ({"rank": True}, "rank must be"),
     ({"learning_rate": math.nan}, "learning_rate must be"),
-    ({"alpha": 0.0}, "alpha must be above 0"),
+    ({"alpha": -1.0}, "alpha must be above 0"),
+    ({"warmup": -0.5}, "warmup must be 0-1, got -0.5"),
     ({"grad_accumulation_steps": 0}, "grad_accumulation_steps must be 1-1024, got 0"),
     ({"batch_tokens": 1e3}, "batch_tokens must be"),
     ({"seed": -1}, "seed must be"),
@@ -473,10 +504,62 @@ def test_a_dataset_of_another_model_and_an_empty_one(train, data: object, part) 
 
 def test_refused_at_validation(nodes: dict[str, type]) -> None:
     check = nodes["OmniVoiceTrainLoRA"].validate_inputs
-    assert check() is True and check(run_name="my voice", preset="voice", patience=3) is True
+    assert check() is True and check(run_name="my voice") is True and check(run_name="") is True
     assert check(run_name="a/b").startswith("a file name may hold letters")
-    assert check(preset="x").startswith("preset must be one of")
-    assert check(offloading=True, gradient_checkpointing=False).startswith("offloading needs")
-    assert check(sample_every=5, run_name=" ").startswith("sample_every writes into the run's folder")
-    assert check(sample_every=5, run_name="x", sample_text="").startswith("sample_every needs a sample_text")
-    assert check(validation=0.9) == "validation must be 0-0.5, got 0.9"
+    assert "choose another name" in check(run_name="best")  # a file of the run itself
+
+
+# Every input of both nodes, as links and programs may give it.
+
+NUMBERS = [*WIDGETS[2:6], *EXPERT[:3], *EXPERT[5:10], *EXPERT[16:21]]
+REQUIRED = WIDGETS[:6]
+
+
+@pytest.mark.parametrize("name", [*WIDGETS, *EXPERT])
+def test_values_of_another_type_are_refused_by_the_name_of_the_input(
+    train, output: Path, nodes: dict[str, type], name: str
+) -> None:
+    for value in ([], [1, 2], {"a": 1}, object(), *((True, math.nan) if name in NUMBERS else ())):
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            train(**{name: value})
+    if name not in ("run_name", "sample_text", "existing_lora"):
+        with pytest.raises(ValueError, match=rf"^{name} must be "):
+            train(**{name: "x"})
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_none_on_a_required_input_is_refused_by_its_name(train, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"^{name} must be .*, got None"):
+        train(**{name: None})
+
+
+@pytest.mark.parametrize("name", [*WIDGETS[6:], *EXPERT])
+def test_none_on_an_optional_input_is_its_default(
+    pack: SimpleNamespace, nodes: dict[str, type], make_settings, name: str
+) -> None:
+    training, preset = pack.training, {"preset": "voice"}
+    if name in EXPERT:
+        assert make_settings(**{name: None}) == make_settings()
+    else:
+        none = training.TrainingOptions()
+        assert training.request_from({**preset, name: None}, none, 9.0) == training.request_from(preset, none, 9.0)
+
+
+@pytest.mark.parametrize("value", [[], {"a": 1}, "x", 3, object()])
+@pytest.mark.parametrize(
+    ("socket", "source"),
+    [("model", "Load OmniVoice"), ("dataset", "OmniVoice Dataset"), ("settings", "OmniVoice Training Settings")],
+)
+def test_literals_on_sockets_are_refused(
+    nodes: dict[str, type], loaded: object, data: object, socket: str, source: str, value: object
+) -> None:
+    inputs = {"model": loaded, "dataset": data, "settings": None, **SHORT, socket: value}
+    with pytest.raises(ValueError, match=f"^{socket} must come from {source}, got "):
+        nodes["OmniVoiceTrainLoRA"].execute(**inputs)
+
+
+@pytest.mark.parametrize("socket", ["model", "dataset"])
+def test_none_on_a_required_socket(nodes: dict[str, type], loaded: object, data: object, socket: str) -> None:
+    with pytest.raises(ValueError, match=f"^{socket} must come from .*, got None"):
+        nodes["OmniVoiceTrainLoRA"].execute(**{"model": loaded, "dataset": data, **SHORT, socket: None})

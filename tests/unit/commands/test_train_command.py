@@ -131,7 +131,7 @@ def test_ctrl_c_keeps_what_was_learnt_and_the_command_goes_on(
     assert (run / "anna.safetensors").exists()
     monkeypatch.undo()
     assert main(["train", str(config)]) == 0
-    assert "going on from step 3" in capsys.readouterr().out
+    assert "resumed from step 3" in capsys.readouterr().out
     assert losses(run) == whole
     assert signal.getsignal(signal.SIGINT) == before
 

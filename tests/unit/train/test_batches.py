@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from omnivoice.generate.noise import BatchNoise, draw_noise
 from omnivoice.generate.schedule import reveal_counts
 from omnivoice.generate.step import Cells, reveal
-from omnivoice.train.batches import Cursor, Source, divided, label_counts, silent
-from omnivoice.train.masking import IGNORED, Example, generators, hidden_in_decoding, make_example
+from omnivoice.train.batches import Cursor, Source, label_counts, split_evenly, without_labels
+from omnivoice.train.masking import IGNORED, Example, generators, make_example, mask_like_decoding
 from omnivoice.train.settings import Masking
 from omnivoice.types import Sampling
 from tests.unit.train.training_fixtures import random_clips, tiny_tokenizer
@@ -70,7 +70,7 @@ def test_division_keeps_every_example(parts: int, count: int) -> None:
         Example((1,) * (i % 3), torch.zeros(8, 5 + i, dtype=torch.int64), torch.zeros(8, 5 + i), 0)
         for i in range(count)
     ]
-    found = divided(examples, parts)
+    found = split_evenly(examples, parts)
     assert len(found) == parts
     assert sorted(id(one) for part in found for one in part) == sorted(map(id, examples))
     rows = [sum(one.length for one in part) for part in found]
@@ -81,7 +81,7 @@ def test_counts_are_the_hidden_codes_and_silence_asks_for_nothing(source: Source
     examples, _ = source.take(Cursor(), tokens=10_000, clips=64)
     hidden = sum((one.codes == MASK).sum(dim=1) for one in examples)
     assert torch.equal(label_counts(examples), hidden.float())
-    assert torch.equal(label_counts([silent(examples[0])]), torch.ones(8))  # never a division by zero
+    assert torch.equal(label_counts([without_labels(examples[0])]), torch.ones(8))  # never a division by zero
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_hidden_by_codebook_is_what_decoding_finds() -> None:
             revealed[step] += (codes != MASK).float().mean(dim=1) / rounds
     for step in (8, 16, 24, 28):
         known = sum(counts[: step + 1]) / (8 * frames)
-        ours = [(~hidden_in_decoding(8, frames, known, mask)).float().mean(dim=1) for _ in range(rounds)]
+        ours = [(~mask_like_decoding(8, frames, known, mask)).float().mean(dim=1) for _ in range(rounds)]
         assert torch.allclose(sum(ours) / rounds, revealed[step], atol=0.03), step
-    assert hidden_in_decoding(8, 1, 1.0, mask).sum() == 1, "there is always something to learn"
+    assert mask_like_decoding(8, 1, 1.0, mask).sum() == 1, "there is always something to learn"
 
 
 def test_hidden_by_codebook_leaves_what_is_shown_and_often_hides_nearly_all() -> None:

@@ -24,7 +24,7 @@ KINDS = {
     "lora": {},
     "all pairs, dropout, checkpointing": {"audio_modules": "lora", "gradient_checkpointing": True},
     "full": {"method": "full"},
-    "accumulation, SGD": {"accumulation": 2, "batch_tokens": 64, "optimizer": "SGD"},
+    "accumulation, SGD": {"grad_accumulation_steps": 2, "batch_tokens": 64, "optimizer": "SGD"},
     "Muon": {"optimizer": "Muon"},
     "RMSprop, constant": {"optimizer": "RMSprop", "schedule": "constant", "warmup": 0.5},
 }
@@ -136,7 +136,7 @@ def test_a_damaged_state_is_passed_over_and_named(copied: Path, caplog: pytest.L
 def test_no_whole_state_is_no_new_beginning(copied: Path) -> None:
     for path in RunFolder(copied).checkpoints():
         path.write_bytes(b"")
-    with pytest.raises(FileError, match=r"no checkpoint in copied is whole .* name another folder"):
+    with pytest.raises(FileError, match=r"no training state in copied is intact .* name another folder"):
         RunFolder(copied).resume(tiny_trainer())
 
 
@@ -159,7 +159,7 @@ def test_a_newer_format_is_named(copied: Path) -> None:
         ({"settings": replace(SMALL, seed=1)}, "seed was 0, now 1"),
         ({"data": "others"}, "other clips"),
         ({"base": "another"}, "another model"),
-        ({"resume": False}, "asked for a new one"),
+        ({"resume": False}, "resume is off"),
     ],
 )
 def test_another_run_is_refused_by_what_differs(finished: Path, changes: dict, words: str) -> None:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from omnivoice.commands import train as command
-from omnivoice.commands.train_config import file_name, read_order
+from omnivoice.commands.train_config import read_order
 from omnivoice.commands.train_progress import tensorboard
 from omnivoice.errors import CheckpointError, FileError, InputError, LoraError, NumericError
 from omnivoice.intake.tensors import open_tensors
 from omnivoice.train import batches
-from omnivoice.train.adapter import begin_from, trained_lora
+from omnivoice.train.adapter import start_from_lora, trained_lora
 from omnivoice.train.build import build_trainer
 from omnivoice.train.clips import Dataset
 from omnivoice.train.loop import train
@@ -166,7 +166,7 @@ def test_a_full_fine_tuning_begins_with_no_adapter() -> None:
     lora = trained_lora(tiny_trainer().model, "mine")
     full = tiny_trainer(method="full")
     with pytest.raises(LoraError, match="mine cannot be gone on with by method full: merge it into the model"):
-        begin_from(full.model, lora, full.settings)
+        start_from_lora(full.model, lora, full.settings)
 
 
 def test_an_order_is_made_once_an_epoch() -> None:
@@ -198,8 +198,8 @@ def order(folder: Path, **entries: object) -> str:
 @pytest.mark.parametrize(
     "entries, words",
     [
-        ({"name": "Best"}, "name 'Best' is what a file of the run itself is called"),
-        ({"output": "checkpoint-00000100"}, "is what a file of the run itself is called"),
+        ({"name": "Best"}, "name 'Best' is what the run calls a file of its own"),
+        ({"output": "checkpoint-00000100"}, "is what the run calls a file of its own"),
         ({"name": "con"}, "con"),
         ({"output": "clips"}, "output must be another folder than data"),
         ({"output": "clips/../clips/"}, "output must be another folder than data"),
@@ -215,7 +215,7 @@ def test_what_would_fail_after_hours_is_told_at_once(tmp_path: Path, entries: di
 def test_a_run_in_the_folder_of_its_config_has_that_folders_name(tmp_path: Path, monkeypatch) -> None:
     order(tmp_path, output=".")
     monkeypatch.chdir(tmp_path)
-    assert file_name(read_order("config.json")) == tmp_path.name
+    assert read_order("config.json").result_name == tmp_path.name
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib")
@@ -245,7 +245,7 @@ def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pyte
     speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), tmp_path)
     monkeypatch.setattr(command, "write_wav", full)
     assert train(trainer, on_sample=speak).reason == "finished"
-    assert "no sample was spoken at step 3: the disk is full" in caplog.text
+    assert "no sample was written at step 3: the disk is full" in caplog.text
     with pytest.raises(InputError, match="nothing to speak"):
         trainer.settings = replace(trainer.settings, sample_text="...")
         command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), tmp_path)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from omnivoice.errors import InputError, LoraError, NumericError
-from omnivoice.train.adapter import begin_from, full_weights, trained_lora
+from omnivoice.train.adapter import full_weights, start_from_lora, trained_lora
 from omnivoice.train.batches import Cursor, label_counts
 from omnivoice.train.build import base_fingerprint, build_trainer
 from omnivoice.train.clips import Clip, Dataset, Rejected
@@ -35,14 +35,14 @@ def test_a_new_adapter_changes_nothing() -> None:
         assert loss_of(tiny_trainer(**changes)) == pytest.approx(loss_of(frozen), abs=1e-6)
 
 
-@pytest.mark.parametrize("modules", ["whole", "lora", "frozen"])
+@pytest.mark.parametrize("modules", ["full", "lora", "frozen"])
 def test_merged_is_applied(modules: str) -> None:
     """W + change gives the loss that the model in training has; half the strength halves the change."""
     trainer = tiny_trainer(audio_modules=modules, rslora=True, learning_rate=1e-2, dropout=0.2)
     for _ in range(4):
         trainer.step()
     lora = trained_lora(trainer.model, "x")
-    assert {type(c) for c in lora.changes.values()} == ({LowRank, Difference} if modules == "whole" else {LowRank})
+    assert {type(c) for c in lora.changes.values()} == ({LowRank, Difference} if modules == "full" else {LowRank})
     lm, text = tiny_model()
     tensors = {name: weight.detach().clone() for name, weight in lm.state_dict().items()}
     half = dict(tensors)
@@ -53,7 +53,7 @@ def test_merged_is_applied(modules: str) -> None:
     lm.load_state_dict(tensors)
     merged = TrainingModel(lm, text, SMALL, device=CPU, generator=torch.Generator())
     with torch.no_grad():
-        for layer in merged.pairs().values():
+        for layer in merged.lora_layers().values():
             layer.up.zero_()
     examples, _ = trainer.source.take(Cursor(), tokens=400, clips=8)
     merged.eval()
@@ -64,7 +64,7 @@ def test_merged_is_applied(modules: str) -> None:
 def test_whole_weights_leave_as_they_are_for_peft() -> None:
     trainer = tiny_trainer()
     trainer.step(), trainer.step()
-    whole = trained_lora(trainer.model, "x", whole_weights=True)
+    whole = trained_lora(trainer.model, "x", as_weights=True)
     assert isinstance(whole.changes["audio_heads"], Replacement)
     assert torch.equal(whole.changes["audio_heads"].values, trainer.trained["audio_heads.weight"])
     assert whole.changes["audio_heads"].values.data_ptr() != trainer.trained["audio_heads.weight"].data_ptr()
@@ -105,7 +105,7 @@ def test_an_adapter_is_gone_on_with() -> None:
     first.step(), first.step()
     lora = trained_lora(first.model, "first.safetensors")
     second = tiny_trainer(dropout=0.0, alpha=8.0)  # another scale: the pairs are rescaled
-    begin_from(second.model, lora, second.settings)
+    start_from_lora(second.model, lora, second.settings)
     assert loss_of(second) == pytest.approx(loss_of(first), abs=1e-6)
 
 
@@ -113,21 +113,21 @@ def test_an_adapter_is_gone_on_with() -> None:
     "changes, words",
     [
         ({"rank": 3}, "has rank 2, this run 3: set rank to 2"),
-        ({"audio_modules": "frozen"}, "changes audio_embeddings, which is not trained so here"),
-        ({"targets": LINEARS[:2]}, "which is not trained so here"),
+        ({"audio_modules": "frozen"}, "changes audio_embeddings, which this run does not train in that way"),
+        ({"targets": LINEARS[:2]}, "which this run does not train in that way"),
     ],
 )
 def test_an_adapter_that_does_not_fit_is_refused(changes: dict, words: str) -> None:
     lora = trained_lora(tiny_trainer().model, "first.safetensors")
     other = tiny_trainer(**changes)
     with pytest.raises(LoraError, match=words):
-        begin_from(other.model, lora, other.settings)
+        start_from_lora(other.model, lora, other.settings)
 
 
 def test_an_adapter_with_less_is_refused() -> None:
     lora = trained_lora(tiny_trainer(targets=("q_proj",)).model, "small.safetensors")
-    with pytest.raises(LoraError, match=r"small\.safetensors has no llm\.layers\.0\.self_attn\.k_proj"):
-        begin_from(tiny_trainer().model, lora, SMALL)
+    with pytest.raises(LoraError, match=r"small\.safetensors does not change llm\.layers\.0\.self_attn\.k_proj"):
+        start_from_lora(tiny_trainer().model, lora, SMALL)
 
 
 def test_a_loss_that_is_not_finite_teaches_nothing_and_ends_the_run() -> None:
@@ -217,15 +217,15 @@ def test_report_names_every_row() -> None:
         ({"targets": ["lm_head"]}, "targets must be some of q_proj"),
         ({"rslora": 1}, "rslora must be true or false"),
         ({"offloading": True, "gradient_checkpointing": False}, "offloading needs gradient_checkpointing"),
-        ({"offloading": True, "method": "full"}, "with method full there are none"),
-        ({"targets": [], "audio_modules": "frozen"}, "nothing would be trained"),
+        ({"offloading": True, "method": "full"}, "with method full no weight is frozen"),
+        ({"targets": [], "audio_modules": "frozen"}, "nothing to train"),
         ({"sample_every": 5}, "sample_every needs a sample_text"),
         ({"patience": 2, "validation": 0}, "patience needs"),
         ({"lr": 1}, r"unknown setting lr: known are .*learning_rate"),
         ({"masking": {"text": 1}}, "masking.text"),
-        ({"masking": {"prompt": [0.5, 0.2]}}, "prompt must go upwards"),
+        ({"masking": {"prompt": [0.5, 0.2]}}, "prompt must be an ascending range"),
         ({"masking": {"mask": [0, 2]}}, "mask must be 0-1"),
-        ({"masking": {"prompt": [0, 1]}}, "leave something to learn"),
+        ({"masking": {"prompt": [0, 1]}}, "ends below 1"),
         ({"masking": 3}, "masking must be a table"),
         ({"masking": {"mask": 0.5}}, "mask must be two numbers"),
         ({"masking": {"language": 1.1}}, "language must be 0-1"),

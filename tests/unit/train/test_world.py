@@ -52,7 +52,7 @@ def test_two_processes_equal_one(changes: dict, tmp_path: Path) -> None:
     one = tiny_trainer(batch_tokens=2 * tokens, **changes)
     norms = [one.step().grad_norm for _ in range(6)]
     validation = one.validate()
-    accumulated = tiny_trainer(batch_tokens=tokens // 2, accumulation=4, **changes)
+    accumulated = tiny_trainer(batch_tokens=tokens // 2, grad_accumulation_steps=4, **changes)
     for _ in range(6):
         accumulated.step()
 
@@ -77,16 +77,16 @@ def test_two_processes_equal_one(changes: dict, tmp_path: Path) -> None:
 def test_one_process_asked_to_stop_stops_all_and_the_leader_writes(tmp_path: Path) -> None:
     def work(world: World) -> None:
         trainer = tiny_trainer(world=world, sample_every=1, sample_text="Hi.")
-        folder = open_run(tmp_path / "run", trainer.settings, data="d", base="b") if world.leads else None
+        folder = open_run(tmp_path / "run", trainer.settings, data="d", base="b") if world.is_main else None
         spoken: list[int] = []
         outcome = train(
             trainer,
             folder,
             on_step=lambda report: world.rank == 1 and report.step == 3,
-            on_sample=spoken.append if world.leads else None,  # as the command line: the others wait all the same
+            on_sample=spoken.append if world.is_main else None,  # as the command line: the others wait all the same
         )
         assert (outcome.reason, outcome.step) == ("stopped", 3)
-        assert spoken == ([1, 2, 3] if world.leads else [])
+        assert spoken == ([1, 2, 3] if world.is_main else [])
 
     in_two_processes(tmp_path / "meeting", work)
     assert [path.name for path in sorted((tmp_path / "run").glob("checkpoint*"))] == [

@@ -1,0 +1,69 @@
+"""The files that a LoRA run leaves for its user: NAME.safetensors and NAME-best.safetensors, with their metadata.
+
+The training node and the command line both write their results here. A full fine-tune is a model folder instead; the
+command line exports it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from ..errors import InputError
+from ..intake.limits import shown
+from ..intake.paths import check_file_name
+from ..weights.lora_write import checked_metadata, write_lora
+from .adapter import trained_lora
+from .clips import Dataset
+from .run import RunFolder
+from .trainer import Trainer
+
+BEST = "-best"
+_RUN_FILES = re.compile(r"best|checkpoint-\d{8}", re.IGNORECASE)  # what `RunFolder` calls its own files
+
+
+def check_result_name(name: str, *, suffix: str = "") -> str:
+    """Return `name`, in Unicode form NFC, when result files may be called by it; raises InputError.
+
+    suffix: what the caller may still append to it.
+    """
+    if _RUN_FILES.fullmatch(name):
+        raise InputError(f"name {shown(name)} is what the run calls a file of its own: choose another name")
+    checked = check_file_name(name)
+    check_file_name(f"{name}{suffix}{BEST}.safetensors")
+    checked_metadata({"name": checked})
+    return checked
+
+
+def result_metadata(trainer: Trainer, dataset: Dataset, base: str, steps: int) -> dict[str, str]:
+    """Return the metadata of the result files. base: fingerprint of the base model. steps: all steps of the LoRA.
+
+    The text of the samples is left out, since it may be private and result files are shared.
+    """
+    settings = {name: value for name, value in trainer.settings.as_table().items() if name != "sample_text"}
+    return {"base": base[:16], "data": dataset.summary(), "settings": json.dumps(settings), "steps": str(steps)}
+
+
+def write_loras(
+    trainer: Trainer, folder: RunFolder, name: str, metadata: Mapping[str, str], dtype: torch.dtype = torch.float32
+) -> list[Path]:
+    """Write the LoRA, and the LoRA of the lowest validation loss if there is one; return the paths written.
+
+    metadata: see `result_metadata`. Files of an earlier call are replaced. Raises FileError or LoraError.
+    """
+    about = {**metadata, "name": name}
+    path = folder.folder / f"{name}.safetensors"
+    written = [write_lora(path, trained_lora(trainer.model, name), about, dtype=dtype, overwrite=True)]
+    best = folder.best()
+    if best is not None:
+        weights, step = best
+        lora = trained_lora(trainer.model, name, weights=weights)
+        steps = int(metadata["steps"]) - trainer.step_count + step
+        about |= {"name": f"{name}{BEST}", "steps": str(steps)}
+        path = folder.folder / f"{name}{BEST}.safetensors"
+        written.append(write_lora(path, lora, about, dtype=dtype, overwrite=True))
+    return written
