@@ -1,9 +1,9 @@
-"""Voice design: the closed vocabulary of voices that can be described, and the string the model was trained on.
+"""Voice design: the closed vocabulary of voices that can be described, and the string that the model was trained on.
 
-Gender, age, pitch, whisper, English accents and Chinese dialects; at most one of each. A design keeps the order of
-the user, as upstream does; it is rendered in Chinese for Chinese text or a dialect, else in English. Words outside
-the vocabulary are refused: mapping free text is not done here. Sources: upstream utils/voice_design.py,
-models/omnivoice.py:1492; the words lie in `design.json`.
+A design has at most one word each for gender, age, pitch, style, and English accent or Chinese dialect. It keeps the
+user's order, as upstream does. It is rendered in Chinese for Chinese text or a dialect, and in English otherwise.
+Words outside the vocabulary are refused here; `free_design` maps free text. The words are in `design.json`. Sources:
+upstream utils/voice_design.py, models/omnivoice.py:1492.
 """
 
 from __future__ import annotations
@@ -19,24 +19,30 @@ from ..intake.limits import shown
 from ..intake.tables import load_table
 from ..voice import VoiceDesign
 from .characters import has_han
+from .vocabulary import named
 
 MAX_CHARS = 500
-_MAX_NAMED = 5
+WHERE_LISTED = (
+    "the menus of Voice Design Attributes and web/docs/OmniVoiceVoiceDesignAttributes.md list the known words"
+)
+_FEW_OPTIONS = 8  # a message lists this many in full
 _UNSET = ("", "none", "auto", "any")
 
 
 def parse_design(text: str | None) -> VoiceDesign | None:
-    """The design in a comma-separated string, English or Chinese words, any case; None for an empty one.
+    """Return the design in a comma-separated string of English or Chinese words in any case; None for an empty one.
 
-    A word given twice counts once. Raises InputError for unknown words (with suggestions and all that is
-    allowed), for two of one category and for a dialect with an accent.
+    A word given twice counts once. Raises InputError for unknown words (with close matches), for two words of one
+    category, and for a dialect together with an accent.
     """
     if text is None:
         return None
     if not isinstance(text, str) or len(text) > MAX_CHARS:
         got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
-        raise InputError(f"voice design must be a string of at most {MAX_CHARS} characters, got {got}")
-    words = [word for word in re.split(f"[{re.escape(cast(str, _table()['splitters']))}]", text) if word.strip()]
+        raise InputError(f"the voice design must be a string of at most {MAX_CHARS} characters, got {got}")
+    words = [
+        word.strip() for word in re.split(f"[{re.escape(cast(str, _table()['splitters']))}]", text) if word.strip()
+    ]
     return _checked(words) if words else None
 
 
@@ -49,9 +55,9 @@ def design_from_attributes(
     accent: str | None = None,
     dialect: str | None = None,
 ) -> VoiceDesign | None:
-    """The design with one word of each category; None, "" and "auto" leave one open, and all of them give None.
+    """Return the design with these attributes, or None if all are unset; None, "" and "auto" leave one unset.
 
-    A short form will do where the category completes it: "british", "low", "sichuan". Raises InputError as
+    A short form is accepted where the category completes it: "british", "low", "sichuan". Raises InputError as
     `parse_design` does, and for a word of another category.
     """
     given = {"gender": gender, "age": age, "pitch": pitch, "style": style, "accent": accent, "dialect": dialect}
@@ -63,13 +69,13 @@ def design_from_attributes(
             continue
         found = _find(value) or _find(f"{value} {category}")
         if found is None or found[0] != category:
-            raise InputError(f"{category} must be one of {', '.join(design_options()[category])}, got {shown(value)}")
+            raise InputError(f"{category} must be {choices(value, design_options()[category])}, got {shown(value)}")
         words.append(found[1])
     return _checked(words) if words else None
 
 
 def render_design(design: VoiceDesign, text: str) -> str:
-    """The instruct string for speaking `text`: "female, low pitch", or its Chinese form joined by wide commas.
+    """Return the instruct string for speaking `text`: "female, low pitch", or Chinese words joined by wide commas.
 
     Raises InputError for a design that `parse_design` would refuse.
     """
@@ -83,8 +89,17 @@ def render_design(design: VoiceDesign, text: str) -> str:
 
 
 def design_options() -> dict[str, tuple[str, ...]]:
-    """The words of each category, in English, for menus and messages; dialects as "sichuan dialect"."""
+    """Return the English words of each category, for menus and messages; dialects as "sichuan dialect"."""
     return {category: tuple(words) for category, words in _categories().items()}
+
+
+def choices(value: object, options: Sequence[str]) -> str:
+    """Return what an error message about `value` offers: few options in full, of many only the close ones."""
+    if len(options) <= _FEW_OPTIONS:
+        return f"one of {', '.join(options)}"
+    close = difflib.get_close_matches(_key(str(value)[:MAX_CHARS]), options, n=3)
+    meant = f" (did you mean {' or '.join(close)}?)" if close else ""
+    return f"one of the {len(options)} in the menu of Voice Design Attributes{meant}"
 
 
 def _table() -> dict[str, object]:
@@ -92,13 +107,13 @@ def _table() -> dict[str, object]:
 
 
 def _categories() -> dict[str, dict[str, str]]:
-    """{category: {English: Chinese}}; accents have no Chinese form, dialects are Chinese alone."""
+    """Return {category: {English: Chinese}}; accents have no Chinese form, dialects are always rendered in Chinese."""
     return cast("dict[str, dict[str, str]]", _table()["categories"])
 
 
 @cache
 def _words() -> dict[str, tuple[str, str]]:
-    """{key: (category, the word as a design keeps it)}."""
+    """Return {key: (category, the word as a design stores it)}."""
     known: dict[str, tuple[str, str]] = {}
     for category, words in _categories().items():
         for english, chinese in words.items():
@@ -120,30 +135,29 @@ def _in_language(category: str, word: str, chinese: bool) -> str:
     for english, other in _categories()[category].items():
         if word in (english, other):
             return (other or english) if chinese or category == "dialect" else english
-    raise AssertionError("checked words have an entry")
+    raise AssertionError("every checked word is in the table")
 
 
 def _checked(words: Sequence[str]) -> VoiceDesign:
     unknown = [word for word in words if not isinstance(word, str) or _find(word) is None]
     if unknown:
-        raise InputError(_unknown(unknown))
+        raise InputError(_unknown_message(unknown))
     chosen: dict[str, str] = {}
     for category, word in (cast("tuple[str, str]", _find(word)) for word in words):
         earlier = chosen.setdefault(category, word)
         if _in_language(category, earlier, True) != _in_language(category, word, True):
-            raise InputError(f"voice design takes one {category}, got {earlier} and {word}: remove one")
+            raise InputError(f"the voice design takes one {category}, got {earlier} and {word}: remove one")
     if "accent" in chosen and "dialect" in chosen:
         raise InputError(
-            f"voice design takes an accent (English) or a dialect (Chinese), got {chosen['accent']} and "
+            f"the voice design takes an accent (English) or a dialect (Chinese), got {chosen['accent']} and "
             f"{chosen['dialect']}: remove one"
         )
     return VoiceDesign(tuple(chosen.values()))
 
 
-def _unknown(words: Sequence[object]) -> str:
+def _unknown_message(words: Sequence[object]) -> str:
     described = []
-    for word in words[:_MAX_NAMED]:
-        close = difflib.get_close_matches(_key(str(word)), _words(), n=1)
+    for word in words:
+        close = difflib.get_close_matches(_key(str(word)[:MAX_CHARS]), _words(), n=1)
         described.append(shown(word) + (f" (did you mean {_words()[close[0]][1]}?)" if close else ""))
-    allowed = "; ".join(f"{category}: {', '.join(options)}" for category, options in design_options().items())
-    return f"voice design does not know {', '.join(described)}; allowed are {allowed}; or the same in Chinese"
+    return f"the voice design does not know {named(described)}; {WHERE_LISTED}"

@@ -1,7 +1,7 @@
-"""A voice described in free words -> the closed vocabulary, with everything that could not be used named.
+"""A voice described in free words, such as "a warm deep voice, British lady", mapped to the closed vocabulary.
 
-The model knows a few dozen words; users write "a warm deep voice, British lady". Known words and synonyms are taken
-wherever they stand; the rest is ignored, and said to be. Nothing is guessed: there is no language model here.
+The model knows a few dozen words. Known words and synonyms count wherever they stand; a warning names the rest. There
+is no language model here, so nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,51 +14,53 @@ from ..errors import InputError
 from ..intake.limits import shown
 from ..intake.tables import load_table
 from ..voice import VoiceDesign
-from .design import MAX_CHARS, design_options, parse_design
+from .design import MAX_CHARS, WHERE_LISTED, parse_design
+from .vocabulary import named
 
 _FILLERS = frozenset(
     {"a", "an", "the", "and", "with", "of", "in", "voice", "speaker", "accent", "pitch", "pitched", "very"}
 )
-_MAX_NAMED = 8
 
 
 def design_from_free_text(text: str, given: VoiceDesign | None = None) -> tuple[VoiceDesign | None, tuple[str, ...]]:
-    """The design that `text` describes (None if no word of it is known), and warnings that name what was ignored.
+    """Return the design that `text` describes, or None if it has no known word, and warnings that name unused words.
 
-    given: attributes that are settled already, and lead. The first word of a category counts; a dialect gives way to
-    an accent that came first, and the other way round.
-    Raises InputError only for what is no string of at most 500 characters.
+    given: attributes that are already chosen; they take precedence. Otherwise the first word of each category counts.
+    A voice has an accent or a dialect, whichever comes first. Raises InputError for anything but a string of at most
+    500 characters.
     """
     if not isinstance(text, str) or len(text) > MAX_CHARS:
-        raise InputError(f"voice description must be a string of at most {MAX_CHARS} characters, got {shown(text)}")
+        got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
+        raise InputError(f"the voice description must be a string of at most {MAX_CHARS} characters, got {got}")
     attributes = list(given.attributes) if given else []
     unused: list[str] = []
-    rest = text.lower()
-    for match in _pattern().finditer(rest):
-        for attribute in _meanings()[_spaced(match[0])]:
-            if not _fits([*attributes, attribute]):
+    lowered = text.lower()
+    for match in _phrase_pattern().finditer(lowered):
+        for attribute in _attributes_by_phrase()[_spaced(match[0])]:
+            if not _is_valid([*attributes, attribute]):
                 unused.append(match[0])
             elif attribute not in attributes:
                 attributes.append(attribute)
-    unknown = [
-        word for word in re.findall(r"[^\W_]+(?:[-'][^\W_]+)*", _pattern().sub(" ", rest)) if word not in _FILLERS
-    ]
+    remaining = _phrase_pattern().sub(" ", lowered)
+    unknown = [word for word in re.findall(r"[^\W_]+(?:[-'][^\W_]+)*", remaining) if word not in _FILLERS]
     warnings = []
     if unused:
         warnings.append(
-            f"of two words for one attribute, or accent and dialect, only the first counts; not {_named(unused)}"
+            f"{_quoted(unused)} in the voice description is not used: a voice takes one word for each attribute, and "
+            "an accent or a dialect; menus come first, then the words in their order"
         )
     if unknown:
-        allowed = "; ".join(", ".join(words) for words in design_options().values())
-        warnings.append(f"the voice description knows no {_named(unknown)}, ignored; it knows: {allowed}")
+        warnings.append(
+            f"the voice description has words that the model does not know: {_quoted(unknown)}; {WHERE_LISTED}"
+        )
     return (VoiceDesign(tuple(attributes)) if attributes else None), tuple(warnings)
 
 
-def _named(words: list[str]) -> str:
-    return ", ".join(shown(word) for word in dict.fromkeys(words[:_MAX_NAMED]))
+def _quoted(words: list[str]) -> str:
+    return named([shown(word) for word in dict.fromkeys(words)])
 
 
-def _fits(attributes: list[str]) -> bool:
+def _is_valid(attributes: list[str]) -> bool:
     try:
         parse_design(",".join(attributes))
     except InputError:
@@ -71,8 +73,8 @@ def _spaced(phrase: str) -> str:
 
 
 @cache
-def _meanings() -> dict[str, tuple[str, ...]]:
-    """{phrase in lower case, blanks for hyphens: canonical attributes}."""
+def _attributes_by_phrase() -> dict[str, tuple[str, ...]]:
+    """Return {lower-case phrase with spaces for hyphens: its attributes in the spelling of the vocabulary}."""
     table = cast("dict[str, dict[str, dict[str, str]]]", load_table("text/design.json"))
     known = {
         _spaced(word): (word,)
@@ -81,14 +83,14 @@ def _meanings() -> dict[str, tuple[str, ...]]:
         for word in pair
         if word
     }
-    synonyms = cast("dict[str, str]", load_table("text/design.json")["synonyms"])  # type: ignore[index]
+    synonyms = cast("dict[str, str]", table["synonyms"])
     return known | {_spaced(phrase): tuple(words.split(", ")) for phrase, words in synonyms.items()}
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
-    """Any known phrase, the longest first; words in Latin letters only as whole words."""
-    phrases = sorted(_meanings(), key=len, reverse=True)
+def _phrase_pattern() -> re.Pattern[str]:
+    """Return a pattern for every known phrase, longest first; Latin letters match whole words only."""
+    phrases = sorted(_attributes_by_phrase(), key=len, reverse=True)
     alternatives = [re.escape(p).replace(r"\ ", r"[\s_-]+") for p in phrases]
     bounded = [rf"(?<![a-z]){a}(?![a-z])" if p.isascii() else a for p, a in zip(phrases, alternatives)]
     return re.compile("|".join(bounded))

@@ -204,5 +204,5 @@ def test_without_a_model_the_command_line_speaks_with_it(
     assert heard == "the weather is beautiful today"
     assert main(["speak", "Hello penguin.", "--seed", "1", "-o", "other.wav"]) == 0
     told = capsys.readouterr().err
-    assert "warning: this model says a small vocabulary, and penguin will not be understood" in told
+    assert "and cannot say penguin;" in told
     assert "airplane" in told and "yellow" in told

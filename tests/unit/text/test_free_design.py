@@ -19,7 +19,7 @@ from omnivoice.text.free_design import design_from_free_text
         ("very low-pitched old man", ("very low pitch", "elderly", "male")),
         ("a girl whispering", ("female", "child", "whisper")),
         ("FEMALE, High Pitch", ("female", "high pitch")),
-        ("\u5973\u58f0\uff0c\u4f4e\u6c89", ("female", "low pitch")),
+        ("女声，低沉", ("female", "low pitch")),
         ("warm narrator", None),
         ("", None),
         ("[object Object]", None),
@@ -35,12 +35,17 @@ def test_what_is_ignored_is_named() -> None:
     """upstream.md, test 6: "warm narrator" warns and never crashes."""
     design, warnings = design_from_free_text("warm narrator")
     assert design is None
-    assert "'warm', 'narrator'" in warnings[0]
-    assert "british accent" in warnings[0]
+    assert "'warm', 'narrator'; the menus" in warnings[0]
+    assert "british accent" not in warnings[0] and len(warnings[0]) < 250
     design, warnings = design_from_free_text("a man or a woman")
     assert design is not None and design.attributes == ("male",)
     assert any("'woman'" in warning for warning in warnings)
     assert design_from_free_text("a female voice with British accent")[1] == ()
+
+
+def test_at_most_ten_ignored_words_are_named() -> None:
+    (warning,) = design_from_free_text(" ".join(f"w{i}x" for i in range(14)))[1]
+    assert "'w9x' and 4 more" in warning and "w10x" not in warning
 
 
 def test_every_word_of_the_vocabulary_is_understood() -> None:

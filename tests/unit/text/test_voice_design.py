@@ -10,7 +10,7 @@ from omnivoice.errors import InputError
 from omnivoice.text.design import design_from_attributes, design_options, parse_design, render_design
 from omnivoice.voice import VoiceDesign
 
-HAN = "\u4e2d"
+HAN = "中"
 
 
 def rendered(instruct: str, text: str) -> str | None:
@@ -33,7 +33,7 @@ def test_what_upstream_refuses_is_refused(asset: Callable) -> None:
     """But for the same attribute given twice, which is no conflict."""
     for instruct, _, expected in asset("designs.json"):
         if expected is None and (design := rendered(instruct, "x")) is not None:
-            assert len(instruct.replace("\uff0c", ",").split(",")) > len(parse_design(design).attributes), instruct
+            assert len(instruct.replace("，", ",").split(",")) > len(parse_design(design).attributes), instruct
 
 
 def test_samples(samples: dict) -> None:
@@ -56,11 +56,12 @@ def test_empty_is_no_design(text: str | None) -> None:
 @pytest.mark.parametrize(
     ("instruct", "message"),
     [
-        ("warm narrator", r"does not know 'warm narrator'; allowed are gender: male, female; age: child"),
+        ("warm narrator", r"does not know 'warm narrator'; the menus of Voice Design Attributes"),
         ("britsh accent", r"\(did you mean british accent\?\)"),
         ("male, female", "takes one gender, got male and female: remove one"),
         ("whisper, elderly, child", "takes one age, got elderly and child"),
         ("british accent, henan dialect", r"takes an accent \(English\) or a dialect \(Chinese\)"),
+        (", ".join(f"w{i}x" for i in range(13)), r"'w9x' and 3 more; the menus"),
         ("x" * 501, "at most 500 characters, got 501 characters"),
     ],
 )
@@ -78,13 +79,23 @@ def test_attributes() -> None:
     design = design_from_attributes(gender="Female", age="auto", pitch="very low", accent="british", dialect=None)
     assert design == VoiceDesign(("female", "very low pitch", "british accent"))
     assert design_from_attributes(gender="", style="none") is None
-    assert render_design(design_from_attributes(gender="male", dialect="sichuan"), "x").endswith("\u8bdd")
+    assert render_design(design_from_attributes(gender="male", dialect="sichuan"), "x").endswith("话")
 
 
 @pytest.mark.parametrize("attributes", [{"gender": "child"}, {"age": "british"}, {"style": "loud"}, {"pitch": 3}])
 def test_attributes_of_another_category_are_refused(attributes: dict) -> None:
     with pytest.raises(InputError, match=f"{next(iter(attributes))} must be"):
         design_from_attributes(**attributes)
+
+
+def test_an_unknown_accent_is_answered_with_close_ones_only() -> None:
+    with pytest.raises(
+        InputError, match=r"accent must be one of the 10 .*did you mean british accent.*got 'brittish'"
+    ) as told:
+        design_from_attributes(accent="brittish")
+    assert "portuguese" not in str(told.value)
+    with pytest.raises(InputError, match="gender must be one of male, female, got 'man'"):
+        design_from_attributes(gender="man")
 
 
 def test_a_design_made_by_hand_is_checked_too() -> None:
