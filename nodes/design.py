@@ -1,6 +1,6 @@
-"""Voice Design Attributes: drop-downs and free words -> a described voice. Words are the engine's (text/design.json).
+"""Voice Design Attributes: turns menus and free words into a described voice. The words are in text/design.json.
 
-What is unusual: accents and dialects share one menu, so that no choice can be a wrong one.
+Accents and dialects share one menu, because a voice has one of them and never both.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from comfy_api.latest import io
 
 from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import shown
-from ..omnivoice.text.design import MAX_CHARS, design_from_attributes, design_options
+from ..omnivoice.text.design import choices, design_from_attributes, design_options
 from ..omnivoice.text.free_design import design_from_free_text
 from . import host
 from .widgets import CATEGORY, Design
@@ -19,16 +19,16 @@ TOOLTIPS = {
     "gender": "Gender of the voice.",
     "age": "Age of the speaker.",
     "pitch": "How high the voice is.",
-    "style": "whisper: whispered instead of spoken.",
+    "style": "whisper makes the voice whisper.",
     "accent": "Accent of English speech, or dialect of Chinese speech.",
 }
 
 
 def menus() -> dict[str, list[str]]:
-    """{input: its words}."""
+    """Return {input: the words of its menu}."""
     options = {name: list(words) for name, words in design_options().items()}
     options["accent"] += options.pop("dialect")
-    return options
+    return {name: [AUTO, *words] for name, words in options.items()}
 
 
 class VoiceDesignAttributes(io.ComfyNode):
@@ -40,21 +40,26 @@ class VoiceDesignAttributes(io.ComfyNode):
             node_id="OmniVoiceVoiceDesignAttributes",
             display_name="OmniVoice Voice Design Attributes",
             category=CATEGORY,
-            description="Describes a voice, with no recording needed. Works for English and Chinese speech.",
+            description="Describes a voice in words, so that no recording is needed. Works for English and Chinese "
+            "speech.",
             search_aliases=["voice design", "voice attributes", "speaker"],
             inputs=[
                 *(
                     io.Combo.Input(
-                        name, options=[AUTO, *words], default=AUTO, tooltip=f"{TOOLTIPS[name]} auto: left to the model."
+                        name,
+                        options=words,
+                        default=AUTO,
+                        optional=True,
+                        tooltip=f"{TOOLTIPS[name]} auto lets the model choose.",
                     )
                     for name, words in menus().items()
                 ),
                 io.String.Input(
                     "description",
                     default="",
-                    tooltip='The same in free words, such as "a deep voice, British lady". If a menu says something '
-                    "else, the menu counts. A warning names the words that were not understood.",
                     optional=True,
+                    tooltip='The voice in your own words, such as "a deep voice, British lady". A menu takes '
+                    "precedence over it. A warning names the words that were not understood.",
                 ),
             ],
             outputs=[Design.Output(display_name="design", tooltip="The described voice, for Synthesize.")],
@@ -63,24 +68,20 @@ class VoiceDesignAttributes(io.ComfyNode):
 
     @classmethod
     @host.values.guarded
-    def execute(cls, description: object = "", **attributes: object) -> io.NodeOutput:
+    def execute(cls, description: object = None, **attributes: object) -> io.NodeOutput:
         chosen = design_from_attributes(**checked_attributes(attributes))
-        if not isinstance(description, str):
-            raise InputError(
-                f"description must be a string of at most {MAX_CHARS} characters, got {shown(description)}"
-            )
-        design, ignored = design_from_free_text(description, chosen)
+        design, ignored = design_from_free_text("" if description is None else description, chosen)
         host.progress.tell(ignored, cls.hidden.unique_id)
         return io.NodeOutput(design)
 
 
 def checked_attributes(given: dict[str, object]) -> dict[str, str]:
-    """The engine's attributes; raises InputError for what is in no menu."""
+    """Return the attributes that are chosen, by the engine's names; raises InputError for what is in no menu."""
     found = {}
     for name, words in menus().items():
-        value = given.get(name, AUTO)
-        if not isinstance(value, str) or value not in (AUTO, *words):
-            raise InputError(f"{name} must be one of {', '.join((AUTO, *words))}, got {shown(value)}")
+        value = AUTO if given.get(name) is None else given[name]
+        if not isinstance(value, str) or value not in words:
+            raise InputError(f"{name} must be {choices(value, words)}, got {shown(value)}")
         if value != AUTO:
-            found["dialect" if name == "accent" and value in design_options()["dialect"] else name] = value
+            found["dialect" if value in design_options()["dialect"] else name] = value
     return found

@@ -1,4 +1,4 @@
-"""Load OmniVoice: a model folder -> the model, managed by ComfyUI. It reads local files only."""
+"""Load OmniVoice: loads a model from local files. ComfyUI manages its memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from comfy_api.latest import io
 
 from . import host
 from .widgets import CATEGORY, Model
+
+AUTO = "auto"
 
 
 class LoadOmniVoice(io.ComfyNode):
@@ -23,24 +25,26 @@ class LoadOmniVoice(io.ComfyNode):
                 io.Combo.Input(
                     "model_name",
                     options=host.models.model_names(),
-                    tooltip="A model folder in models/omnivoice (config.json, model.safetensors, tokenizer.json, "
-                    "audio_tokenizer/), or a single-file model there. Press R after adding one.",
+                    tooltip="A model in ComfyUI/models/omnivoice: a folder with config.json, model.safetensors, "
+                    "tokenizer.json and audio_tokenizer/, or a single-file model. OmniVoice Download puts it there. "
+                    "Press R after you add one.",
                 ),
                 io.Combo.Input(
                     "dtype",
-                    options=["auto", *host.models.DTYPES, host.models.FASTEST],
-                    default="auto",
-                    tooltip="Precision of the language model. auto takes bf16 or fp16 on a GPU and fp32 on a CPU; "
-                    "fastest takes bf16 on a CPU too, if that is quicker there. The codec always runs in fp32.",
+                    options=[AUTO, *host.models.DTYPES, host.models.FASTEST],
+                    default=AUTO,
+                    tooltip="Precision of the language model. auto uses bf16 or fp16 on a GPU and fp32 on a CPU. "
+                    "fastest also uses bf16 on a CPU where that is faster. The codec always runs in fp32.",
+                    optional=True,
                     advanced=True,
                 ),
                 io.Combo.Input(
                     "graphs",
                     options=[*host.models.GRAPH_MODES],
-                    default="auto",
-                    tooltip="CUDA graphs: less waiting between steps on NVIDIA GPUs, same speech; checked when first "
-                    "used. Choose off if speaking fails on your GPU.",
-                    optional=True,  # so that prompts from before it still run
+                    default=AUTO,
+                    tooltip="CUDA graphs make NVIDIA GPUs wait less between steps and leave the speech as it is. They "
+                    "are checked on first use. Choose off if generation fails on your GPU.",
+                    optional=True,
                     advanced=True,
                 ),
             ],
@@ -52,10 +56,11 @@ class LoadOmniVoice(io.ComfyNode):
         return host.values.validate(host.models.model_folder, model_name)
 
     @classmethod
-    def fingerprint_inputs(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> str:
+    def fingerprint_inputs(cls, model_name: object = None, dtype: object = None, graphs: object = None) -> str:
         return host.models.model_fingerprint(model_name)
 
     @classmethod
     @host.values.guarded
-    def execute(cls, model_name: str, dtype: str = "auto", graphs: str = "auto") -> io.NodeOutput:
+    def execute(cls, model_name: object, dtype: object = None, graphs: object = None) -> io.NodeOutput:
+        dtype, graphs = (AUTO if value is None else value for value in (dtype, graphs))
         return io.NodeOutput(host.models.load_model(model_name, dtype, graphs))

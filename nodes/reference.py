@@ -1,4 +1,4 @@
-"""Reference Audio: recordings and what they say -> voices to clone. Resampling and trimming are the engine's."""
+"""Reference Audio: makes voices from recordings and their transcripts. The engine resamples and trims."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ class ReferenceAudio(io.ComfyNode):
             node_id="OmniVoiceReferenceAudio",
             display_name="OmniVoice Reference Audio",
             category=CATEGORY,
-            description="Turns a recording of 3-10 seconds and its transcript into a voice that Synthesize can clone. "
+            description="Makes a voice that Synthesize can clone from a recording of 3-10 seconds and its transcript. "
             "A batch of recordings gives a list of voices.",
             search_aliases=["voice clone", "clone voice", "reference audio"],
             inputs=[
                 Model.Input("model", tooltip="From Load OmniVoice."),
-                io.Audio.Input("audio", tooltip="One speaker, little noise, 3-10 seconds; any rate and channel count."),
+                io.Audio.Input(
+                    "audio",
+                    tooltip="One speaker, little noise, 3-10 seconds. Any sample rate and number of channels works.",
+                ),
                 io.String.Input(
                     "transcript",
                     multiline=True,
                     default="",
                     dynamic_prompts=False,
-                    tooltip="Exactly what the recording says. Without it pace and likeness suffer. For a batch: one "
-                    "line for each recording.",
+                    optional=True,
+                    tooltip="Exactly what the recording says. Without it the pace and the likeness are worse. For a "
+                    "batch, write one line for each recording.",
                 ),
             ],
             outputs=[Voice.Output(display_name="voice", tooltip="The voice, for Synthesize.", is_output_list=True)],
@@ -40,18 +44,24 @@ class ReferenceAudio(io.ComfyNode):
 
     @classmethod
     @host.values.guarded
-    def execute(cls, model: object, audio: object, transcript: str = "") -> io.NodeOutput:
+    def execute(cls, model: object, audio: object, transcript: object = None) -> io.NodeOutput:
         loaded = host.models.loaded(model)
         recordings = host.values.waveforms_from(audio)
         voices = host.speech.encode_voices(loaded, recordings, transcripts(transcript, len(recordings)))
-        host.progress.tell(tuple(warning for voice in voices for warning in voice.warnings), cls.hidden.unique_id)
+        labels = host.values.recording_labels(len(voices))
+        warnings = [
+            f"{label}: {one}" if label else one for label, voice in zip(labels, voices) for one in voice.warnings
+        ]
+        host.progress.tell(tuple(warnings), cls.hidden.unique_id)
         return io.NodeOutput(voices)
 
 
 def transcripts(text: object, count: int) -> list[str]:
-    """What each of `count` recordings says: the text itself for one, its lines for more; raises InputError."""
-    check_text_length(text, name="transcript", limit=MAX_VOICE_TEXT_CHARS * count)
-    assert isinstance(text, str)
+    """Return the transcript of each of `count` recordings: the text itself for one, its lines for more.
+
+    None is an empty text. Raises InputError for another number of lines.
+    """
+    text = check_text_length("" if text is None else text, name="transcript", limit=MAX_VOICE_TEXT_CHARS * count)
     lines = [text] if count == 1 else [line for line in text.splitlines() if line.strip()] or [""] * count
     if len(lines) != count:
         raise InputError(

@@ -1,9 +1,13 @@
-"""Transcribe: a recording -> what it says, by a Whisper model of the user's. Optional: any node's text will do."""
+"""Transcribe: writes down what a recording says, with a Whisper model that the user has installed.
+
+It is optional: the text of any other speech recognition node works as well.
+"""
 
 from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ..omnivoice.text.languages import whisper_language_id, whisper_languages
 from . import host
 from .widgets import CATEGORY
 
@@ -21,28 +25,48 @@ class Transcribe(io.ComfyNode):
             "downloaded. The text of any other speech recognition node works as well.",
             search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
             inputs=[
-                io.Audio.Input("audio", tooltip="Speech of any length, rate and channel count; a batch gives a list."),
+                io.Audio.Input(
+                    "audio",
+                    tooltip="Speech of any length up to 4 hours, at any sample rate. A batch gives a list of "
+                    "transcripts.",
+                ),
                 io.Combo.Input(
                     "model_name",
                     options=host.transcribe.model_names(),
-                    tooltip="A Whisper folder in models/whisper (config.json, preprocessor_config.json, "
-                    "tokenizer.json, model.safetensors). Press R after adding one.",
+                    tooltip="A Whisper folder in ComfyUI/models/whisper (config.json, preprocessor_config.json, "
+                    "tokenizer.json, model.safetensors). Press R after you add one.",
                 ),
                 io.Combo.Input(
                     "language",
-                    options=[host.transcribe.AUTO, *host.transcribe.languages()],
+                    options=[host.transcribe.AUTO, *whisper_languages()],
                     default=host.transcribe.AUTO,
-                    tooltip="The language that is spoken; auto: Whisper decides.",
+                    optional=True,
+                    tooltip="The language that is spoken. auto lets Whisper decide. A link or an API prompt may also "
+                    "give an id (de) or a tag (de-AT).",
                 ),
             ],
             outputs=[
                 io.String.Output(
-                    display_name="transcript", tooltip="What is said, for Reference Audio.", is_output_list=True
+                    display_name="transcript",
+                    tooltip="What the recording says, for Reference Audio.",
+                    is_output_list=True,
                 )
             ],
+            hidden=[io.Hidden.unique_id],
         )
 
     @classmethod
+    def validate_inputs(cls, model_name: object = None, language: object = None) -> bool | str:
+        known = host.values.validate(host.transcribe.model_folder, model_name)
+        return host.values.validate(whisper_language_id, language) if known is True else known
+
+    @classmethod
+    def fingerprint_inputs(cls, audio: object = None, model_name: object = None, language: object = None) -> str:
+        return host.transcribe.model_fingerprint(model_name)
+
+    @classmethod
     @host.values.guarded
-    def execute(cls, audio: object, model_name: object, language: object = host.transcribe.AUTO) -> io.NodeOutput:
-        return io.NodeOutput(host.transcribe.transcribe(audio, model_name, language))
+    def execute(cls, audio: object, model_name: object, language: object = None) -> io.NodeOutput:
+        texts, warnings = host.transcribe.transcribe(audio, model_name, language)
+        host.progress.tell(warnings, cls.hidden.unique_id)
+        return io.NodeOutput(texts)

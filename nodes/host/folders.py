@@ -13,7 +13,10 @@ from pathlib import Path
 import folder_paths
 
 from ...omnivoice.errors import InputError
+from ...omnivoice.intake.files import file_stamp
 from ...omnivoice.intake.limits import shown
+from ...omnivoice.intake.paths import match_name
+from ...omnivoice.text.vocabulary import named
 
 
 def register_folder(key: str, extensions: set[str]) -> None:
@@ -41,9 +44,20 @@ def entries(key: str, wanted: Callable[[Path], bool]) -> list[Path]:
 
 
 def chosen(models: Mapping[str, Path], name: object, *, missing: str) -> Path:
-    """The place of a model in a list made just now. Raises InputError: with the words `missing` for an empty list."""
-    if isinstance(name, str) and name in models:
-        return models[name]
+    """Return the place of the model `name` in a list made just now, whatever its case and Unicode form.
+
+    Raises InputError for any other name, and with the message `missing` if the list is empty.
+    """
+    match = match_name(name, models)
+    if match is not None:
+        return models[match]
     if not models:
         raise InputError(missing)
-    raise InputError(f"model_name must be one of {', '.join(models)}, got {shown(name)}: press R to refresh the list")
+    raise InputError(f"model_name must be one of {named([*models])}, got {shown(name)}: press R to refresh the list")
+
+
+def stamp(place: Path) -> str:
+    """Return a text that changes when the model in `place`, a file or a folder, is edited or replaced."""
+    files = [path for pattern in ("*", "*/*") for path in place.glob(pattern)] if place.is_dir() else [place]
+    wanted = sorted(path for path in files if path.suffix in (".json", ".safetensors"))
+    return " ".join(f"{path.relative_to(place)} {file_stamp(path)}" for path in wanted)

@@ -25,6 +25,7 @@ from ...omnivoice.engine import Engine, codec_device, fastest_dtype
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.graphs import GRAPH_MODES
 from ...omnivoice.intake.limits import shown
+from ...omnivoice.intake.paths import match_name
 from ...omnivoice.types import ALL_SPEEDUPS
 from ...omnivoice.weights import demo, is_checkpoint
 from . import folders, values
@@ -32,8 +33,9 @@ from . import folders, values
 FOLDER = "omnivoice"
 NO_MODEL = "no model found in models/omnivoice"
 HOW_TO_GET = (
-    "put an OmniVoice snapshot folder (config.json, model.safetensors, tokenizer.json, audio_tokenizer/) or a "
-    "single-file model into ComfyUI's models/omnivoice and press R, or run: python -m omnivoice download"
+    "run the node OmniVoice Download once, or put a model folder (config.json, model.safetensors, tokenizer.json, "
+    "audio_tokenizer/) or a single-file model into ComfyUI/models/omnivoice, e.g. "
+    "ComfyUI/models/omnivoice/OmniVoice/config.json; then press R and choose it"
 )
 FASTEST = "fastest"
 DTYPES: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -83,19 +85,20 @@ def model_names() -> list[str]:
 def model_folder(name: object) -> Path:
     """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
     models = model_folders()
-    if [*models] == [demo.NAME] and name != demo.NAME:
-        raise InputError(f"{NO_MODEL} but the demo voice: {HOW_TO_GET}")
+    if [*models] == [demo.NAME] and match_name(name, models) is None:
+        raise InputError(f"{NO_MODEL} except the demo voice: {HOW_TO_GET}")
     return folders.chosen(models, name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
 def model_fingerprint(name: object) -> str:
-    """Changes when a file of the model does, so that ComfyUI loads it anew; empty for a name that is linked or gone."""
-    folder = model_folders().get(name) if isinstance(name, str) else None
-    if folder is None:
+    """Return a text that changes when a file of the model is edited or replaced, so that ComfyUI loads it again.
+
+    It is empty for a name that is linked or not found.
+    """
+    try:
+        return folders.stamp(model_folder(name))
+    except InputError:
         return ""
-    files = sorted(path for path in (folder, *folder.rglob("*")) if path.suffix in (".json", ".safetensors"))
-    stats = [(str(path.relative_to(folder)), path.stat()) for path in files]
-    return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats])
 
 
 def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:

@@ -11,6 +11,7 @@ import comfy.model_management as mm
 import comfy.utils
 
 from ...omnivoice.types import GenerationRequest, Speech, VoicePrompt, Waveform
+from . import values
 from .models import LoadedModel
 
 
@@ -19,9 +20,10 @@ def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts
     memory = max(model.engine.estimate_encode_bytes(*pair) for pair in zip(waveforms, transcripts))
     mm.load_models_gpu([model.encoder], memory_required=memory)
     voices = []
-    for waveform, transcript in zip(waveforms, transcripts):
+    for label, waveform, transcript in zip(values.recording_labels(len(waveforms)), waveforms, transcripts):
         mm.throw_exception_if_processing_interrupted()
-        voices.append(model.engine.encode_voice(waveform, transcript))
+        with values.naming(label):
+            voices.append(model.engine.encode_voice(waveform, transcript))
     return voices
 
 

@@ -1,9 +1,9 @@
-"""Whisper for the Transcribe node, by the transformers that ComfyUI brings along.
+"""Runs Whisper for the Transcribe node, with the transformers package that ComfyUI brings along.
 
-What is unusual: transformers is imported when the node runs and never before, reads local files alone, safetensors
-alone, and no code from them. The model is wrapped in a module of its own, because ComfyUI's patcher writes an
-attribute `device`, which transformers' models refuse; its layers are plain torch's, so it is always loaded whole. It
-is held by nothing after the run: ComfyUI keeps the text, not the model.
+transformers is imported when the node runs and never before. It reads local files only, safetensors only, and runs
+no code from them. Its models refuse the attribute `device` that ComfyUI's patcher writes, so `WhisperModule` wraps
+them. Their layers are plain torch layers, so the model is always loaded in full. Nothing holds it after the run:
+ComfyUI caches the text, not the model.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from torch import Tensor, nn
 from ...omnivoice.audio.resample import resample
 from ...omnivoice.audio.windows import quiet_windows
 from ...omnivoice.errors import AudioError, CheckpointError, FileError, InputError
-from ...omnivoice.intake.limits import MAX_CONFIG_BYTES, shown
+from ...omnivoice.intake.limits import MAX_CONFIG_BYTES
 from ...omnivoice.intake.strict_json import read_json
-from ...omnivoice.intake.tables import load_table
 from ...omnivoice.intake.tensors import check_header
 from ...omnivoice.intake.text_in import clean_text
+from ...omnivoice.text.languages import whisper_language_id
+from ...omnivoice.types import Waveform
 from . import folders, values
 
 FOLDERS = ("whisper", "transcribe", "audio_encoders")
@@ -37,13 +38,13 @@ AUTO = "auto"
 NO_MODEL = "no Whisper model found in models/whisper"
 OR_ANOTHER = "or connect the text of any other speech recognition node instead"
 HOW_TO_GET = (
-    "put a Whisper snapshot folder of Hugging Face's form, e.g. openai/whisper-large-v3-turbo (config.json, "
-    "generation_config.json, preprocessor_config.json, tokenizer.json, model.safetensors), into ComfyUI's "
-    f"models/whisper and press R, {OR_ANOTHER}"
+    "put a folder with a Whisper model from Hugging Face, e.g. openai/whisper-large-v3-turbo (config.json, "
+    "generation_config.json, preprocessor_config.json, tokenizer.json, model.safetensors), into "
+    f"ComfyUI/models/whisper, press R and choose it, {OR_ANOTHER}"
 )
 RATE_HZ = 16_000
 WINDOW_SECONDS, LOOK_BACK_SECONDS = 30.0, 5.0
-SILENCE = 1e-4  # peak below which nothing is asked: Whisper makes words up for silence
+SILENCE = 1e-4  # peak below which Whisper is not asked, because it invents words for silence
 MAX_SECONDS = 4 * 3600
 _CLASSES = ("WhisperForConditionalGeneration", "WhisperFeatureExtractor", "AutoTokenizer")
 _NEEDED = ("config.json", "preprocessor_config.json")
@@ -52,48 +53,46 @@ _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 class FeatureExtractor(Protocol):
-    """What is used of transformers' WhisperFeatureExtractor."""
+    """The part of transformers' WhisperFeatureExtractor that is used here."""
 
     def __call__(self, samples: object, *, sampling_rate: int, return_tensors: str) -> Mapping[str, Tensor]: ...
 
 
 class Tokenizer(Protocol):
-    """What is used of transformers' tokenizers."""
+    """The part of transformers' tokenizers that is used here."""
 
     def decode(self, ids: Tensor, *, skip_special_tokens: bool) -> str: ...
 
 
 class WhisperModule(nn.Module):
-    """A model of transformers as ComfyUI's patcher needs it."""
+    """Wraps a transformers model for ComfyUI's patcher."""
 
     def __init__(self, whisper: nn.Module, dtype: torch.dtype):
         super().__init__()
         self.whisper, self._dtype = whisper, dtype
 
     def get_dtype(self) -> torch.dtype:
-        """What ComfyUI asks for."""
+        """Return the dtype of the weights; ComfyUI calls this."""
         return self._dtype
 
 
 @dataclass(frozen=True, eq=False)
 class Whisper:
-    """A loaded model: ComfyUI's patcher around it, and what turns sound into its input and its output into text."""
+    """A loaded model: its name, ComfyUI's patcher around it, its feature extractor and its tokenizer."""
 
+    name: str
     patcher: comfy.model_patcher.ModelPatcher
     extractor: FeatureExtractor
     tokenizer: Tokenizer
 
     @property
-    def holder(self) -> WhisperModule:
-        """The module in the patcher."""
+    def module(self) -> WhisperModule:
+        """The module inside the patcher."""
         return cast(WhisperModule, self.patcher.model)
 
 
-# Models.
-
-
 def model_folders() -> dict[str, Path]:
-    """Name -> folder of every Whisper model found just now; the first place of a name wins."""
+    """Return {name: folder} of every Whisper model found just now; the first place of a name wins."""
     found: dict[str, Path] = {}
     for key in FOLDERS:
         for folder in folders.entries(key, is_whisper):
@@ -102,7 +101,7 @@ def model_folders() -> dict[str, Path]:
 
 
 def is_whisper(folder: Path) -> bool:
-    """Whether a folder looks like a Whisper snapshot that can be read here; cheap, for menus."""
+    """Whether `folder` looks like a Whisper model that can be read here; cheap enough for menus."""
     if not all(isfile(folder / name) for name in _NEEDED):
         return False
     if not any(isfile(folder / name) for name in _WEIGHTS) or not any(isfile(folder / name) for name in _TOKENIZERS):
@@ -115,27 +114,30 @@ def is_whisper(folder: Path) -> bool:
 
 
 def model_names() -> list[str]:
-    """The menu: names of the models found, or one entry that says that there are none."""
+    """Return the menu: the names of the models found, or one entry that says that there are none."""
     return [*model_folders()] or [NO_MODEL]
 
 
 def model_folder(name: object) -> Path:
-    """The folder of a model in a fresh list. Raises InputError that says what to put where."""
+    """Return the folder of a model in a list made just now; raises InputError that says what to put where."""
     return folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
 
 
-def languages() -> dict[str, str]:
-    """Display name -> id of the languages that Whisper knows."""
-    return cast("dict[str, str]", load_table("text/whisper_languages.json"))
+def model_fingerprint(name: object) -> str:
+    """Return a text that changes when a file of the model does; empty for a name that is linked or not found."""
+    try:
+        return folders.stamp(model_folder(name))
+    except InputError:
+        return ""
 
 
 def load_whisper(name: object) -> Whisper:
-    """Read the named model, ready for ComfyUI to move. Raises InputError, CheckpointError or FileError."""
+    """Read the named model so that ComfyUI can move it; raises InputError, CheckpointError or FileError."""
     folder, transformers = model_folder(name), _transformers()
     for weights in folder.glob("*.safetensors"):
         check_header(weights)
     if isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
-        raise CheckpointError(f"{folder.name} holds an adapter, not a model: merge it first")
+        raise CheckpointError(f"{folder.name} holds a PEFT adapter, not a whole model: merge it into its model first")
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
     dtype = _dtype(load_device)
     local = {"local_files_only": True}
@@ -149,104 +151,110 @@ def load_whisper(name: object) -> Whisper:
         reason = str(error).replace(str(folder), folder.name).splitlines()[:1]
         raise CheckpointError(
             f"the Whisper model {folder.name} could not be read ({type(error).__name__}: {' '.join(reason)[:200]}): "
-            f"fetch it again, {OR_ANOTHER}"
+            f"download its folder again, {OR_ANOTHER}"
         ) from error
-    holder = WhisperModule(model.eval().requires_grad_(False), dtype)
-    patcher = comfy.model_patcher.CoreModelPatcher(holder, load_device=load_device, offload_device=offload_device)
-    mm.archive_model_dtypes(holder)
-    return Whisper(patcher, extractor, tokenizer)
+    module = WhisperModule(model.eval().requires_grad_(False), dtype)
+    patcher = comfy.model_patcher.CoreModelPatcher(module, load_device=load_device, offload_device=offload_device)
+    mm.archive_model_dtypes(module)
+    return Whisper(folder.name, patcher, extractor, tokenizer)
 
 
 def _transformers() -> ModuleType:
-    """The library; raises CheckpointError that says what is missing."""
+    """Return the package; raises CheckpointError that says what is missing."""
     try:
         transformers = importlib.import_module("transformers")
         for name in _CLASSES:
-            getattr(transformers, name)  # imported only now, with what they need in turn
+            getattr(transformers, name)  # transformers imports each class, and what it needs, only now
     except (ImportError, AttributeError, RuntimeError) as error:
         raise CheckpointError(
             f"Transcribe needs the Python package transformers, 4.50 or newer, which ComfyUI brings along "
-            f"({type(error).__name__}: {str(error).splitlines()[0][:120]}): run pip install -r requirements.txt of "
-            f"ComfyUI with its Python, {OR_ANOTHER}"
+            f"({type(error).__name__}: {str(error).splitlines()[0][:120]}): run pip install -r requirements.txt in "
+            f"ComfyUI's folder with ComfyUI's Python, {OR_ANOTHER}"
         ) from error
     return transformers
 
 
 def _dtype(device: torch.device) -> torch.dtype:
-    """float32 on CPUs and MPS; else fp16, as Whisper is published, where ComfyUI would take it."""
+    """Return float32 for CPUs and MPS, otherwise fp16, as Whisper is published, where ComfyUI would choose it."""
     if mm.is_device_cpu(device) or mm.is_device_mps(device):
         return torch.float32
     dtype = mm.unet_dtype(device, supported_dtypes=[torch.float16, torch.float32])
     return dtype if dtype in (torch.float16, torch.float32) else torch.float32
 
 
-# Speech to text.
+def transcribe(audio: object, name: object, language: object) -> tuple[list[str], tuple[str, ...]]:
+    """Return the text of each recording in an AUDIO batch, in order, and warnings.
 
-
-def transcribe(audio: object, name: object, language: object) -> list[str]:
-    """The text of each recording in an AUDIO batch, in order; a silent one's is empty, and needs no model.
-
-    Raises InputError or AudioError before a model is read, CheckpointError for one that cannot be.
+    The text of a silent recording is empty; if all are silent, no model is read. Raises InputError or AudioError
+    before a model is read, and CheckpointError for a model that cannot be read.
     """
-    known = {AUTO: None, **languages()}
-    if not isinstance(language, str) or language not in known:
-        raise InputError(f"language must be auto or a name from the list, got {shown(language)}")
-    recordings = [_windows(recording) for recording in _recordings(audio)]
+    language_id = whisper_language_id(AUTO if language is None else language)
+    waveforms = values.waveforms_from(audio)
+    recordings, warnings = [], []
+    for label, waveform in zip(values.recording_labels(len(waveforms)), waveforms):
+        with values.naming(label):
+            recordings.append(_windows(_mono(waveform)))
+        if not recordings[-1]:
+            warnings.append(f"{label or 'the recording'} is silent, so its transcript is empty")
     if not any(recordings):
-        return [""] * len(recordings)
+        return [""] * len(recordings), tuple(warnings)
     model = load_whisper(name)
-    options = _options(model.holder.whisper, known[language])
+    options = _options(model, language_id)
     mm.load_models_gpu([model.patcher], memory_required=_working_bytes(model), force_full_load=True)
     bar = comfy.utils.ProgressBar(sum(map(len, recordings)))
 
-    def heard(window: Tensor) -> str:
-        text = _heard(model, window, options)
+    def text_of(window: Tensor) -> str:
+        text = _window_text(model, window, options)
         bar.update(1)
         return text
 
-    return [" ".join(filter(None, map(heard, windows))) for windows in recordings]
+    return [" ".join(filter(None, map(text_of, windows))) for windows in recordings], tuple(warnings)
 
 
-def _recordings(audio: object) -> list[Tensor]:
-    """Each recording of an AUDIO batch as [N] at 16 kHz; raises AudioError."""
-    found = []
-    for waveform in values.waveforms_from(audio):
-        if waveform.samples.shape[1] == 0:
-            raise AudioError("audio is empty: load or record it again")
-        if not bool(torch.isfinite(waveform.samples).all()):
-            raise AudioError("audio holds NaN or Inf: load or record it again")
-        mono = waveform.samples.mean(dim=0, keepdim=True)
-        found.append(resample(mono, waveform.sample_rate, RATE_HZ)[0])
-    return found
+def _mono(waveform: Waveform) -> Tensor:
+    """Return the recording as [N] at 16 kHz; raises AudioError."""
+    if waveform.samples.shape[1] == 0:
+        raise AudioError("audio is empty: load or record it again")
+    if not bool(torch.isfinite(waveform.samples).all()):
+        raise AudioError("audio holds NaN or Inf: load or record it again")
+    return resample(waveform.samples.mean(dim=0, keepdim=True), waveform.sample_rate, RATE_HZ)[0]
 
 
 def _windows(samples: Tensor) -> list[Tensor]:
-    """Pieces of at most 30 s, cut where it is quiet; none of a silent recording."""
+    """Return pieces of at most 30 s, cut at quiet places, without the silent ones."""
     if samples.shape[0] > MAX_SECONDS * RATE_HZ:
         raise AudioError(f"audio must be at most {MAX_SECONDS // 3600} hours long: split it into parts")
     pieces = quiet_windows(samples, RATE_HZ, longest_seconds=WINDOW_SECONDS, look_back_seconds=LOOK_BACK_SECONDS)
     return [piece for piece in pieces if float(piece.abs().max()) > SILENCE]
 
 
-def _options(whisper: nn.Module, language: str | None) -> dict[str, object]:
-    """What to ask of generate(); English-only models refuse a language. Raises InputError for one it does not know."""
-    config = whisper.generation_config
+def _options(model: Whisper, language: str | None) -> dict[str, object]:
+    """Return the options of generate(), with no language for English-only models, which refuse one.
+
+    Raises InputError for a language that the model does not know.
+    """
+    config = model.module.whisper.generation_config
     known = getattr(config, "lang_to_id", None)
     if not getattr(config, "is_multilingual", bool(known)) or not known:
         if language not in (None, "en"):
-            raise InputError("this Whisper model knows English alone: choose auto, or another model")
+            raise InputError(
+                f"the Whisper model {model.name} knows only English, got language {language}: choose auto or another "
+                "model"
+            )
         return {}
     if language is not None and f"<|{language}|>" not in known:
-        raise InputError("this Whisper model does not know that language: choose auto, or another model")
+        raise InputError(
+            f"the Whisper model {model.name} does not know the language {language}: choose auto or another model"
+        )
     return {"task": "transcribe", "language": language}
 
 
-def _heard(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> str:
-    """The text of one window [N]."""
+def _window_text(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> str:
+    """Return the text of one window [N]."""
     features = model.extractor(samples.cpu().numpy(), sampling_rate=RATE_HZ, return_tensors="pt")["input_features"]
-    features = features.to(device=model.patcher.load_device, dtype=model.holder.get_dtype())
+    features = features.to(device=model.patcher.load_device, dtype=model.module.get_dtype())
     mm.throw_exception_if_processing_interrupted()
-    ids = model.holder.whisper.generate(
+    ids = model.module.whisper.generate(
         features,
         attention_mask=torch.ones(features.shape[0], features.shape[-1], device=features.device),
         stopping_criteria=[_stop_if_interrupted],
@@ -259,16 +267,16 @@ def _heard(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> st
 
 
 def _stop_if_interrupted(ids: Tensor, scores: object, **_: object) -> Tensor:
-    """Asked by generate() after every token: never stops it, but a cancel raises here."""
+    """Never stop generate(), which calls this after every token; raise when the user presses Cancel."""
     mm.throw_exception_if_processing_interrupted()
     return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
 
 
 def _working_bytes(model: Whisper) -> int:
-    """Beside the weights, at most: of one encoder layer, and of keys and values of all decoder layers."""
-    config = model.holder.whisper.config
+    """Return an upper bound of the working memory: one encoder layer, and the key-value cache of all decoder layers."""
+    config = model.module.whisper.config
     frames = int(WINDOW_SECONDS * 100)
     layer = frames * (8 * config.d_model + 2 * config.encoder_ffn_dim)
     layer += config.encoder_attention_heads * (frames // 2) ** 2
-    kept = 2 * config.decoder_layers * config.d_model * (frames // 2 + config.max_target_positions)
-    return 4 * (layer + kept)
+    cache = 2 * config.decoder_layers * config.d_model * (frames // 2 + config.max_target_positions)
+    return 4 * (layer + cache)

@@ -6,8 +6,9 @@ lists, and an exception that is not an `Exception` kills its worker thread. `gua
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import comfy.model_management as mm
@@ -59,6 +60,17 @@ def validate(check: Callable[[object], object], value: object) -> bool | str:
     return True
 
 
+@contextlib.contextmanager
+def naming(label: str) -> Iterator[None]:
+    """Put `label: ` in front of an InputError that is raised inside, unless `label` is empty."""
+    try:
+        yield
+    except InputError as error:
+        if not label:
+            raise
+        raise type(error)(f"{label}: {error}") from error
+
+
 def only(values: Sequence[_Value], name: str) -> _Value:
     """The one value of a list input that must not vary; raises InputError."""
     if any(value is not values[0] for value in values):
@@ -102,6 +114,11 @@ def recordings_from(values: Sequence[object]) -> list[Waveform]:
             raise AudioError(f"{where}{error}") from None
         recordings += found
     return recordings
+
+
+def recording_labels(count: int) -> list[str]:
+    """Return what messages call each of `count` recordings: "recording 2 of 3", or nothing for a single one."""
+    return [f"recording {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
 
 
 def audio_from(waveform: Waveform) -> dict[str, object]:

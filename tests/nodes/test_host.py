@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import unicodedata
 from collections import UserDict
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,7 @@ HOSTILE = [
     3,
     ["OmniVoice"],
     {"a": 1},
-    "omnivoice",
+    "omnivoic",
 ]
 
 
@@ -40,7 +42,9 @@ def test_registering_keeps_what_extra_model_paths_gave(pack: SimpleNamespace, ho
 
 def test_menu_says_when_there_is_no_model(pack: SimpleNamespace) -> None:
     assert pack.host.models.model_names() == ["no model found in models/omnivoice"]
-    with pytest.raises(ValueError, match=r"no model found in models/omnivoice: put an OmniVoice snapshot folder"):
+    with pytest.raises(
+        ValueError, match=r"no model found in models/omnivoice: .*ComfyUI/models/omnivoice/OmniVoice/config.json"
+    ):
         pack.host.models.model_folder("no model found in models/omnivoice")
 
 
@@ -58,7 +62,9 @@ def test_the_demo_voice_is_last_in_the_menu(
     assert pack.host.models.load_model(name, "auto", "off").engine.words == {"hello"}
     shutil.rmtree(model)
     assert pack.host.models.model_names() == [name]
-    with pytest.raises(ValueError, match=r"no model found in models/omnivoice but the demo voice: put .* download"):
+    with pytest.raises(
+        ValueError, match=r"no model found in models/omnivoice except the demo voice: .*OmniVoice Download"
+    ):
         pack.host.models.model_folder("OmniVoice")
 
 
@@ -103,6 +109,29 @@ def test_fingerprint_follows_the_files(pack: SimpleNamespace, model: Path) -> No
     with (model / "config.json").open("a") as file:
         file.write("\n")
     assert pack.host.models.model_fingerprint("OmniVoice") != before
+
+
+def test_a_file_that_was_replaced_by_one_of_equal_size_and_time_changes_the_fingerprint(
+    pack: SimpleNamespace, model: Path
+) -> None:
+    before = pack.host.models.model_fingerprint("OmniVoice")
+    for name in ("config.json", "audio_tokenizer/model.safetensors"):
+        file = model / name
+        status, data = file.stat(), bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        after = pack.host.models.model_fingerprint("OmniVoice")
+        assert after != before
+        before = after
+
+
+def test_a_model_is_found_in_any_unicode_form_and_case(pack: SimpleNamespace, host, checkpoint: Path) -> None:
+    stored = unicodedata.normalize("NFD", "Café Models")
+    shutil.copytree(checkpoint, host.folder / stored)
+    for name in (stored, unicodedata.normalize("NFC", stored), "CAFÉ MODELS"):
+        assert pack.host.models.model_folder(name) == host.folder / stored
+        assert pack.host.models.model_fingerprint(name)
 
 
 def test_dtype_auto(pack: SimpleNamespace) -> None:
