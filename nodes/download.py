@@ -1,4 +1,4 @@
-"""Download: a published model into models/omnivoice, when it is run and its licence was accepted."""
+"""The Download node: a published model into models/omnivoice, once its licences are accepted."""
 
 from __future__ import annotations
 
@@ -18,22 +18,27 @@ class Download(io.ComfyNode):
             node_id="OmniVoiceDownload",
             display_name="OmniVoice Download",
             category=CATEGORY,
-            description="Fetches a published OmniVoice model into models/omnivoice, once; does nothing if it is there. "
-            "The weights are CC-BY-NC: no commercial use.",
+            description="Downloads a published OmniVoice model into models/omnivoice. You need it once: files that are "
+            "there already are checked and kept. The weights are CC-BY-NC: no commercial use.",
             search_aliases=["get model", "install model", "omnivoice model"],
             inputs=[
                 io.Combo.Input("model", options=names, default=names[0], tooltip=host.download.menu_tooltip()),
                 io.Boolean.Input(
                     "accept_licence",
                     default=False,
-                    tooltip="On: I accept the licences. The weights are CC-BY-NC, no commercial use; the codec in them "
-                    "has the Boson Higgs Audio 2 Community License.",
+                    tooltip="Turn this on to accept the licences. The weights are CC-BY-NC: no commercial use. "
+                    "Their codec is under the Boson Higgs Audio 2 Community License.",
                 ),
             ],
             outputs=[
-                # A STRING could not be linked to the menu of Load OmniVoice.
-                io.Combo.Output(display_name="model_name", tooltip="For Load OmniVoice, with no need to press R."),
-                io.String.Output(display_name="report", tooltip="What was fetched, from where, under which licences."),
+                # A STRING cannot be connected to the menu of Load OmniVoice.
+                io.Combo.Output(
+                    display_name="model_name",
+                    tooltip="Connect it to model_name of Load OmniVoice, so that you need not press R.",
+                ),
+                io.String.Output(
+                    display_name="report", tooltip="What was downloaded, from where, and under which licences."
+                ),
             ],
             is_output_node=True,
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import socket
+import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -106,11 +110,20 @@ class HubHandler(BaseHTTPRequestHandler):
         if kind != "no length":
             self.send_header("Content-Length", str(value if kind == "length" else len(data) - start))
         self.end_headers()
-        self.wfile.write(data[start : start + value] if kind == "cut" else data[start:])
+        if kind == "range" and self.server.spoiled:
+            data, start = self.server.spoiled, 0
+        sent = data[start : start + value] if kind in {"cut", "stall", "reset"} else data[start:]
+        with contextlib.suppress(ConnectionError):  # the downloader may have left
+            self.wfile.write(sent)
+        if kind == "stall":  # until the test ends
+            self.server.closing.wait()
+        if kind == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
 
 
 class Hub(ThreadingHTTPServer):
-    """A hub of our own on the loopback address."""
+    """A hub on the loopback address, as far as a download of one file asks for it."""
 
     daemon_threads = True
 
@@ -120,17 +133,26 @@ class Hub(ThreadingHTTPServer):
         self.faults: list[tuple[str, object]] = []
         self.seen: list[tuple[str, str | None, str | None]] = []  # path, Range, Authorization
         self.address = f"http://127.0.0.1:{self.server_port}"
+        self.spoiled = b""  # sent in place of a range that was not asked for
+        self.closing = threading.Event()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A connection that breaks is what these tests are about."""
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A running hub, which HF_ENDPOINT names. Nothing else of the environment reaches a download."""
+    """A running hub, which HF_ENDPOINT names. Nothing else of the environment reaches a download, nobody waits long."""
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(time, "sleep", lambda seconds, sleep=time.sleep: sleep(min(seconds, 0.005)))
     for name in ("HF_HUB_OFFLINE", "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     server = Hub(f"/k2-fsa/OmniVoice/resolve/{'c' * 40}/")
     monkeypatch.setenv("HF_ENDPOINT", server.address)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield server
+    server.closing.set()
     server.shutdown()
     server.server_close()
 

@@ -1,6 +1,6 @@
-"""Fetching a published model into models/omnivoice, with ComfyUI's progress bar and Cancel.
+"""Download a published model into models/omnivoice, with ComfyUI's progress bar and Cancel.
 
-What to fetch, checking and resuming are the engine's (`weights.published`, `intake.fetch`); here is only where to.
+The engine decides what to download, and checks and resumes it (`weights.published`). This file only says where it goes.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ STEPS_OF_BAR = 500
 
 
 def model_names() -> list[str]:
-    """The menu: the pinned list, and nothing else."""
+    """Return the names of the pinned list: the menu."""
     return [*published_models()]
 
 
 def menu_tooltip() -> str:
-    """Where each entry comes from, its size and licences."""
+    """Return where each model comes from, its size and its licences."""
     lines = (
         f"{m.name}: {m.repository}, {m.size / 1e9:.1f} GB, {m.licence_text()}." for m in published_models().values()
     )
-    return f"{' '.join(lines)} Goes into models/omnivoice. Checked byte for byte; resumed if it was interrupted."
+    return f"{' '.join(lines)} It goes into models/omnivoice, is checked byte for byte, and resumes if interrupted."
 
 
 def check_accepted(accepted: object, model: PublishedModel | None = None) -> bool:
-    """True; raises InputError, with the licences, unless `accepted` is true."""
+    """Return True if `accepted` is True; raise InputError, which names the licences, otherwise."""
     if accepted is True:
         return True
     model = model or next(iter(published_models().values()))
     raise InputError(
-        f"accept_licence must be on before anything is fetched: read the licences of {model.repository} on its page, "
-        f"and switch it on if you accept them ({model.licence_text()})"
+        f"accept_licence must be on before anything is downloaded: read the licences on the page of "
+        f"{model.repository}, and turn it on if you accept them ({model.licence_text()})"
     )
 
 
 def download(name: object, accepted: object) -> tuple[str, str]:
-    """Fetch what is missing of the named model: (name for Load OmniVoice, report). Raises InputError or FileError."""
+    """Download the missing files of a model; return its name for Load OmniVoice and a report.
+
+    Raises InputError or FileError.
+    """
     model = published_model(name)
     check_accepted(accepted, model)
     bar, shown = comfy.utils.ProgressBar(model.size), 0
@@ -62,6 +65,7 @@ def download(name: object, accepted: object) -> tuple[str, str]:
 
 
 def _folder(name: str) -> Path:
-    """The place that has it, or some of it, already, in the order in which Load OmniVoice looks; else the first."""
+    """Return the first folder of that name among the registered places, which Load OmniVoice would use too; or where to
+    make it."""
     places = [root / name for root in folders.roots(models.FOLDER)]
     return next((place for place in places if isdir(place)), places[0])

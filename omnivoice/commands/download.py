@@ -1,4 +1,4 @@
-"""`download`: a published model, pinned to one commit, checked byte for byte (`weights.published`)."""
+"""`download`: get a published model, pinned to one commit and checked byte for byte (see `weights.published`)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MODEL = "OmniVoice"
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register `download`."""
-    parser = commands.add_parser("download", help="fetch the published model (3.3 GB)")
-    parser.add_argument("--to", metavar="FOLDER", help=f"default: models/omnivoice/{MODEL}")
+    """Add `download` to the commands."""
+    parser = commands.add_parser("download", help="download the published model (3.3 GB)")
+    parser.add_argument("--to", metavar="FOLDER", help=f"where to put it (default: models/omnivoice/{MODEL})")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Show size and licences, fetch what is missing, verify everything."""
+    """Print the size and the licences, download the missing files, and check all of them."""
     model = published_model(MODEL)
     target = Path(options.to) if options.to else model_roots()[-1] / model.name
     print(f"{model.repository} at {model.revision[:12]}, {model.size / 1e9:.2f} GB, to {target}")
@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def show_megabytes(done: int, total: int) -> None:
-    """A line on the terminal that counts; nothing when stderr is a file."""
+    """Draw a counter on the terminal; nothing when stderr is a file."""
     if sys.stderr is not None and sys.stderr.isatty():
         end = "\n" if done == total else ""
         print(f"\r{done / 1e6:,.1f} of {total / 1e6:,.1f} MB", end=end, file=sys.stderr, flush=True)

@@ -161,7 +161,7 @@ def write_parts_atomic(
     """As `write_atomic`, from parts of `size` bytes in all, which are asked for one after another while writing."""
     where = as_path(path)
     remove_stale_temps(where.parent)
-    temp = temp_beside(where)
+    temp = temporary_path(where)
     try:
         try:
             _write_synced(temp, parts)
@@ -248,7 +248,7 @@ def _write_refusal(path: Path, size: int, error: OSError) -> str:
     return advice(str(error.strerror))
 
 
-def temp_beside(where: Path) -> Path:
+def temporary_path(where: Path) -> Path:
     """A name in the same folder for what will get the name `where` once it is whole."""
     return where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
 

@@ -1,8 +1,8 @@
-"""The published models that can be fetched: pinned to a commit, every file with its size and SHA-256.
+"""The published models that can be downloaded: pinned to a commit, every file with its size and SHA-256.
 
-What is unusual: nothing else can be fetched, since there is no input for a repository, an address or a token; and a
-file that lies there already is never replaced, whatever its bytes, because it may be somebody's fine-tune. The list
-is `manifest.json`; fetching is `intake.fetch`.
+Nothing else can be downloaded: there is no input for a repository, an address or a token. A file that exists already is
+never replaced, whatever it holds, because it may be somebody's fine-tune. The list is `manifest.json`; the network is
+`intake.downloads`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypedDict, cast
 
 from ..errors import FileError, InputError
-from ..intake.downloads import part_bytes
-from ..intake.fetch import PUBLIC_HUB, fetch_file, file_url, hub_endpoint, is_offline
+from ..intake.downloads import PUBLIC_HUB, check_hub, download_file, part_bytes
 from ..intake.files import sha256_of
 from ..intake.folders import check_space, make_folder
 from ..intake.limits import shown
@@ -25,7 +24,7 @@ MANIFEST = "weights/manifest.json"
 
 
 class OnProgress(Protocol):
-    """Called with (bytes that are there and right or being checked, bytes in all); may raise to cancel."""
+    """Called with (bytes received or checked so far, bytes in total); may raise to cancel."""
 
     def __call__(self, done: int, total: int, /) -> None: ...
 
@@ -45,7 +44,7 @@ class _Model(TypedDict):
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """path: in the repository, and in the model's folder. size: bytes. sha256: lower-case hex."""
+    """path: in the repository and in the model's folder. size: in bytes. sha256: in lower-case hex."""
 
     path: str
     size: int
@@ -54,7 +53,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class PublishedModel:
-    """One entry of the list. licences: of code, weights, audio_tokenizer."""
+    """One entry of the list. licences: of code, weights and audio_tokenizer."""
 
     name: str
     repository: str
@@ -64,27 +63,28 @@ class PublishedModel:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files together."""
         return sum(file.size for file in self.files)
 
     def licence_text(self) -> str:
-        """Which licence what has, in one sentence."""
+        """Return the licence of each part, in one sentence."""
         return (
             f"licences: code {self.licences['code']}; WEIGHTS {self.licences['weights']} (no commercial use); "
             f"audio_tokenizer {self.licences['audio_tokenizer']}"
         )
 
     def manual_steps(self, place: str) -> str:
-        """How to get the files without this program; `place`: what to call the model's folder."""
+        """Return how to get the files without this program. place: what to call the model's folder."""
         names = ", ".join(file.path for file in self.files)
         return (
-            f"By hand: open {PUBLIC_HUB}/{self.repository}/tree/{self.revision} in a browser, fetch {names}, and put "
-            f"them, audio_tokenizer/ as a folder, into {place}. Where the hub is blocked, set HF_ENDPOINT to a mirror"
+            f"To do it by hand, open {PUBLIC_HUB}/{self.repository}/tree/{self.revision} in a browser, download "
+            f"{names}, and put them into {place}, keeping the folder audio_tokenizer/. Where the hub is blocked, set "
+            "HF_ENDPOINT to a mirror"
         )
 
 
 def published_models() -> dict[str, PublishedModel]:
-    """Name -> model, in the order of the list."""
+    """Return the models by name, in the order of the list."""
     models = cast("dict[str, dict[str, _Model]]", load_table(MANIFEST))["models"]
     return {
         name: PublishedModel(
@@ -99,7 +99,7 @@ def published_models() -> dict[str, PublishedModel]:
 
 
 def published_model(name: object) -> PublishedModel:
-    """The model of that name; raises InputError that lists the names."""
+    """Return the model of that name; raises InputError, which lists the names."""
     models = published_models()
     if not isinstance(name, str) or name not in models:
         raise InputError(f"model must be one of {', '.join(models)}, got {shown(name)}")
@@ -107,35 +107,35 @@ def published_model(name: object) -> PublishedModel:
 
 
 def download_model(model: PublishedModel, folder: Path, *, place: str, on_progress: OnProgress) -> tuple[str, ...]:
-    """Fetch what is missing in `folder`, check everything, and return a line about each file.
+    """Download the files missing from `folder`, check all of them, and return a line about each.
 
-    Without a missing file the network is not touched. place: what messages call the folder. Raises FileError that
-    says what to do; what `on_progress` raises passes, and the next call continues where this one stopped.
+    If no file is missing, the network is not used. place: what messages call the folder. Raises FileError, which says
+    what to do. An exception that `on_progress` raises passes through; the next call resumes.
     """
     lines, missing = [], []
     for file, on_bytes in _with_progress(model, on_progress):
         if not (folder / file.path).exists():
             missing.append((file, on_bytes))
-        elif _is_right(folder / file.path, file, on_bytes):
+        elif _is_as_published(folder / file.path, file, on_bytes):
             lines.append(f"{file.path}: already here")
         else:
             raise FileError(
-                f"{file.path} in {place} has other bytes than published: if it is yours, rename the folder; if a "
-                "download broke, remove that file; then run it again"
+                f"{file.path} in {place} has other bytes than published: rename the folder if the file is yours, or "
+                "remove the file if it is from a broken download; then run this again"
             )
     if missing:
         try:
-            _fetch_missing(model, folder, missing)
+            _download_missing(model, folder, missing)
         except FileError as error:
-            raise FileError(f"{error}. Run it again to resume. {model.manual_steps(place)}") from error
-    return (*lines, *(f"{file.path}: fetched, {file.size / 1e6:.1f} MB" for file, _ in missing))
+            raise FileError(f"{error}. Run this again to resume. {model.manual_steps(place)}") from error
+    return (*lines, *(f"{file.path}: downloaded, {file.size / 1e6:.1f} MB" for file, _ in missing))
 
 
 _OnBytes = Callable[[int], None]
 
 
 def _with_progress(model: PublishedModel, on_progress: OnProgress) -> list[tuple[PublishedFile, _OnBytes]]:
-    """Each file with a callback that adds the bytes of the files before it."""
+    """Return each file with a callback that adds the bytes of the files before it."""
     pairs: list[tuple[PublishedFile, _OnBytes]] = []
     before = 0
     for file in model.files:
@@ -148,17 +148,23 @@ def _report(on_progress: OnProgress, before: int, total: int, done: int) -> None
     on_progress(min(before + done, total), total)
 
 
-def _is_right(path: Path, file: PublishedFile, on_bytes: _OnBytes) -> bool:
+def _is_as_published(path: Path, file: PublishedFile, on_bytes: _OnBytes) -> bool:
     return path.is_file() and path.stat().st_size == file.size and sha256_of(path, on_bytes) == file.sha256
 
 
-def _fetch_missing(model: PublishedModel, folder: Path, missing: list[tuple[PublishedFile, _OnBytes]]) -> None:
-    endpoint = hub_endpoint()
-    if is_offline():
-        raise FileError(f"{missing[0][0].path} is missing, and HF_HUB_OFFLINE forbids to fetch it")
+def _download_missing(model: PublishedModel, folder: Path, missing: list[tuple[PublishedFile, _OnBytes]]) -> None:
+    check_hub()
     for file, _ in missing:
         make_folder((folder / file.path).parent)
-    check_space(folder, sum(max(file.size - part_bytes(folder / file.path), 0) for file, _ in missing))
+    remaining = sum(max(file.size - part_bytes(folder / file.path), 0) for file, _ in missing)
+    check_space(folder, remaining, action="downloaded")
     for file, on_bytes in missing:
-        url = file_url(endpoint, model.repository, model.revision, file.path)
-        fetch_file(url, folder / file.path, size=file.size, sha256=file.sha256, on_bytes=on_bytes)
+        download_file(
+            model.repository,
+            model.revision,
+            file.path,
+            folder / file.path,
+            size=file.size,
+            sha256=file.sha256,
+            on_bytes=on_bytes,
+        )

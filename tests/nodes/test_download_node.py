@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -54,7 +55,7 @@ def test_download_then_load(node, nodes, hub, host) -> None:
     for part in (
         "k2-fsa/OmniVoice at cccccccccccc",
         "WEIGHTS CC-BY-NC (no commercial use)",
-        "config.json: fetched",
+        "config.json: downloaded",
         "ComfyUI's models/omnivoice/OmniVoice",
     ):
         assert part in report
@@ -74,7 +75,7 @@ def test_again_without_network(node, hub, host, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("accepted", [False, None, "true", 1, "false", []], ids=repr)
 def test_the_licence_must_be_accepted(node, hub, host, accepted: object) -> None:
-    with pytest.raises(ValueError, match=r"^accept_licence must be on before anything is fetched.*WEIGHTS CC-BY-NC"):
+    with pytest.raises(ValueError, match=r"^accept_licence must be on before anything is downloaded.*WEIGHTS CC-BY-NC"):
         run(node, accept_licence=accepted)
     assert hub.seen == [] and not host.folder.exists()
 
@@ -93,30 +94,43 @@ def test_nothing_else_can_be_named(node, hub, host, name: object) -> None:
     assert hub.seen == [] and not host.folder.exists()
 
 
-def test_cancel_and_resume(node, hub, host, interrupt: type[BaseException]) -> None:
-    host.interrupt_after = 3
-    with pytest.raises(interrupt):
+def test_cancel_and_resume(node, pack, hub, host, published: dict, interrupt: type[BaseException], monkeypatch) -> None:
+    """Cancelled while the server sends nothing more: ComfyUI's own exception comes out, and what came is kept."""
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1_000)
+    downloads = pack.host.download.download_model.__globals__["download_file"].__globals__
+    monkeypatch.setitem(downloads, "_TICK_SECONDS", 0.005)
+    published["models"]["OmniVoice"]["files"].sort(key=lambda file: -file["size"])
+    host.interrupt_after, hub.faults = 1, [("stall", 50_500)]
+    with pytest.raises(interrupt) as caught:
         run(node)
+    assert caught.value.__cause__ is None
     (part,) = [path for path in host.folder.rglob("*") if path.name.endswith(".part")]
     size, before = part.stat().st_size, len(hub.seen)
     name = part.relative_to(host.folder / "OmniVoice").as_posix().removesuffix(".part")
-    assert part.read_bytes() == hub.files[name][:size] and size > 0
+    assert part.read_bytes() == hub.files[name][:size]
     host.interrupt_after = None
     run(node)
-    again = [(path, asked) for path, asked, _ in hub.seen[before:]]
-    assert again[0] == (hub.prefix + name, f"bytes={size}-") or size == len(hub.files[name])
-    assert not [path for path in host.folder.rglob("*") if path.name.endswith(".part")]
+    path, asked, _ = hub.seen[before]
+    assert (path, asked) == (hub.prefix + name, f"bytes={size}-") and size > 0
+    assert not [path for path in host.folder.rglob("*") if path.name.endswith(".part") or path.name == ".cache"]
+
+
+def test_without_huggingface_hub(node, pack, hub, host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(pack.engine.FileError, match="huggingface_hub is not installed: run `pip install"):
+        run(node)
+    assert hub.seen == []
 
 
 def test_offline(node, pack, hub, host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
-    fetch = pack.host.download.download_model.__globals__["fetch_file"].__globals__
-    monkeypatch.setitem(fetch, "WAIT_SECONDS", 0.0)
+    downloads = pack.host.download.download_model.__globals__["download_file"].__globals__
+    monkeypatch.setitem(downloads, "WAIT_SECONDS", 0.0)
     with pytest.raises(pack.engine.FileError) as caught:
         run(node)
     for part in (
-        "config.json could not be fetched",
-        "By hand: open https://huggingface.co/k2-fsa/OmniVoice/tree/ccc",
+        "config.json could not be downloaded",
+        "by hand, open https://huggingface.co/k2-fsa/OmniVoice/tree/ccc",
         "ComfyUI's models/omnivoice/OmniVoice",
         "HF_ENDPOINT",
     ):

@@ -50,10 +50,7 @@ ONLY_IN = {
     "av": {"omnivoice/intake/audio_files.py"},
     "PIL": {"nodes/host/pictures.py"},
     "pickletools": {"omnivoice/intake/prompt_import.py"},
-    "http": {"omnivoice/intake/fetch.py"},
-    "urllib": {"omnivoice/intake/fetch.py"},
 }
-NETWORK = {"http", "urllib"}
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
 FILE_CALLS = {
     "open",
@@ -196,8 +193,6 @@ def rule_allowed_imports(tree: ast.Module, room: str) -> list[str]:
         if level or top in THIRD_PARTY:
             continue
         if room in LATE.get(top, ()) and id(node) not in top_level:
-            continue
-        if room == "intake" and top in NETWORK:
             continue
         if top not in sys.stdlib_module_names or top in BANNED_STDLIB:
             bad.append(f"line {node.lineno}: import of {module}")
@@ -383,7 +378,6 @@ ALLOWED: list[tuple[str, str]] = [
     ("engine", "import logging\nlog = logging.getLogger('x')"),
     ("engine", "def f(s):\n    return s.replace('a', 'b')"),
     ("intake", "def f():\n    import soundfile, huggingface_hub\n    import pickletools"),
-    ("intake", "import urllib.request"),
 ]
 ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]
 NODE_RULES = [r for r in BROKEN if r not in (rule_import_direction, rule_allowed_imports)]

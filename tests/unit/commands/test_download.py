@@ -19,7 +19,7 @@ def small(published: dict, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_fetches_once_shows_the_licence_and_keeps_what_is_right(hub, tmp_path: Path, capsys) -> None:
     target = tmp_path / "model"
-    for expected in ("fetched", "already here"):
+    for expected in ("downloaded", "already here"):
         assert main(["download", "--to", str(target)]) == 0
         printed = capsys.readouterr().out
         assert printed.count(expected) == 2 and "WEIGHTS CC-BY-NC (no commercial use)" in printed
@@ -42,7 +42,7 @@ def test_refusals_are_told_in_one_line(hub, tmp_path: Path, capsys) -> None:
     del hub.files["config.json"]
     assert main(["download", "--to", str(tmp_path)]) == 1
     told = capsys.readouterr().err
-    assert "config.json could not be fetched" in told and "HF_ENDPOINT" in told and told.count("\n") == 1
+    assert "config.json could not be downloaded" in told and "HF_ENDPOINT" in told and told.count("\n") == 1
 
 
 def test_interrupted_and_resumed(hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

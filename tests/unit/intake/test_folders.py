@@ -2,13 +2,15 @@
 
 import errno
 import os
+import shutil
 import time
+from pathlib import Path
 
 import pytest
 
 from omnivoice import FileError
 from omnivoice.intake.files import file_size
-from omnivoice.intake.folders import check_new_folder, copy_file, new_folder
+from omnivoice.intake.folders import check_new_folder, check_space, copy_file, make_folder, new_folder
 
 
 def names(folder):
@@ -44,8 +46,8 @@ def test_what_is_there_stays(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, message in (
         ("full", "the folder full exists and holds 1 entries: choose another, or empty it"),
-        ("file", "file exists and is no folder"),
-        ("link", "link exists and is no folder"),
+        ("file", "file exists and is not a folder"),
+        ("link", "link exists and is not a folder"),
     ):
         with pytest.raises(FileError, match=message):
             check_new_folder(tmp_path / name)
@@ -107,3 +109,21 @@ def test_a_file_that_shrinks_while_it_is_copied(tmp_path, monkeypatch):
         copy_file(tmp_path / "a", tmp_path / "b")
     monkeypatch.undo()
     assert names(tmp_path) == ["a"]
+
+
+def test_make_folder(tmp_path: Path) -> None:
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    assert make_folder(tmp_path / "a" / "b").is_dir()
+    (tmp_path / "file").touch()
+    for path, name in ((tmp_path / "file", "file"), (tmp_path / "file" / "x", "x")):
+        with pytest.raises(FileError, match=rf"^cannot make the folder {name}: .*; choose another$"):
+            make_folder(path)
+
+
+def test_check_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("usage", (), {"free": 4_000_000_000})
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    check_space(tmp_path, 2_000_000_000)
+    check_space(tmp_path, 0)
+    with pytest.raises(FileError, match=r"has 4\.0 GB free, 3\.3 GB are to be written and 1\.1 GB must stay free"):
+        check_space(tmp_path, 3_300_000_000)

@@ -15,7 +15,7 @@ import pytest
 
 from omnivoice.errors import FileError
 from omnivoice.intake import files
-from omnivoice.intake.files import file_stamp, open_regular, read_bytes, write_atomic
+from omnivoice.intake.files import file_stamp, open_regular, read_bytes, remove_file, sha256_of, write_atomic
 from omnivoice.intake.limits import MIB
 from omnivoice.intake.strict_json import parse_json, read_json
 
@@ -472,3 +472,26 @@ def test_a_stamp_reads_little_of_a_large_file(tmp_path: Path) -> None:
 
 def test_the_stamp_of_what_is_no_file(tmp_path: Path) -> None:
     assert file_stamp(tmp_path / "absent") == file_stamp(tmp_path) == "missing"
+
+
+# ---------------------------------------------------------------- hashing, removing
+
+
+def test_sha256(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    assert sha256_of(tmp_path / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    with pytest.raises(FileError, match=r"^b does not exist$"):
+        sha256_of(tmp_path / "b")
+    (tmp_path / "c").write_bytes(bytes(3_000_000))
+    counts: list[int] = []
+    sha256_of(tmp_path / "c", counts.append)
+    assert counts == [1 << 20, 2 << 20, 3_000_000]
+
+
+def test_remove_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    remove_file(tmp_path / "a")
+    remove_file(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(FileError, match=r"^cannot remove .*; remove it by hand$"):
+        remove_file(tmp_path)

@@ -49,7 +49,7 @@ def test_only_the_list_can_be_named(name: object) -> None:
 def test_fetched_once(model, hub, tmp_path: Path) -> None:
     folder, progress = tmp_path / "a" / "OmniVoice", []
     lines = fetch(model, folder, progress)
-    assert lines == ("config.json: fetched, 0.0 MB", "audio_tokenizer/model.safetensors: fetched, 3.1 MB")
+    assert lines == ("config.json: downloaded, 0.0 MB", "audio_tokenizer/model.safetensors: downloaded, 3.1 MB")
     assert {path: (folder / path).read_bytes() for path in hub.files} == hub.files
     assert progress[-1] == (model.size, model.size) and progress == sorted(progress)
     assert len(hub.seen) == 2 and all(token is None for _, _, token in hub.seen)
@@ -83,16 +83,16 @@ def test_a_file_of_somebody_else_stays(model, hub, tmp_path: Path, other: bytes)
 @pytest.mark.parametrize(
     "fault, message",
     [
-        (("status", 404), r"^config\.json could not be fetched \(the answer was HTTP 404\)"),
-        (("length", 3), "has '3' bytes there, 8 were published"),
+        (("status", 404), r"^config\.json could not be downloaded \(the answer was HTTP 404\)"),
+        (("length", 99), r"^config\.json could not be downloaded \(the connection ended after 0 of 8 bytes\)"),
     ],
 )
 def test_every_failure_comes_with_the_manual_steps(model, hub, tmp_path: Path, fault, message: str) -> None:
-    hub.faults = [fault]
+    hub.faults = [fault] * 99
     with pytest.raises(FileError, match=message) as caught:
         fetch(model, tmp_path)
     for part in (
-        "Run it again to resume",
+        "Run this again to resume",
         "HF_ENDPOINT",
         "models/omnivoice/OmniVoice",
         "audio_tokenizer/model.safe",
@@ -104,14 +104,14 @@ def test_every_failure_comes_with_the_manual_steps(model, hub, tmp_path: Path, f
 
 def test_offline_by_request(model, hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(FileError, match=r"^config\.json is missing, and HF_HUB_OFFLINE forbids to fetch it\. Run it"):
+    with pytest.raises(FileError, match=r"^HF_HUB_OFFLINE is set, .*\. Run this again"):
         fetch(model, tmp_path)
     assert hub.seen == []
 
 
 def test_room_is_asked_for_what_is_missing(model, hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(published, "check_space", lambda folder, needed: asked.append(needed))
+    monkeypatch.setattr(published, "check_space", lambda folder, needed, action: asked.append(needed))
     (tmp_path / "config.json.part").write_bytes(hub.files["config.json"][:3])
     fetch(model, tmp_path)
     assert asked == [model.size - 3]
