@@ -1,4 +1,4 @@
-"""web/docs/<node id>.md, which ComfyUI shows beside a node, and README's examples: all of it is true.
+"""web/docs/<node id>.md, which ComfyUI shows next to a node, and the examples in README and docs/: all of it is true.
 
 Tables are compared with the schemas, examples are parsed by the engine, quoted messages are looked up in the code
 that raises them, and the prompts for the HTTP interface are checked as ComfyUI would.
@@ -21,7 +21,9 @@ from tests.nodes.export_locale import FILE_MENUS, schemas_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "web" / "docs"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README_AND_DOCS = "\n".join(
+    path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+)
 IDS = [
     "LoadOmniVoice",
     "OmniVoiceReferenceAudio",
@@ -279,7 +281,7 @@ def test_example_texts_are_spoken(engine: Callable[[str], object]) -> None:
         for one in json.loads(fenced(page(node), "json")[0])["prompt"].values():
             if one["class_type"] == "OmniVoiceSynthesize":
                 check_speakable(one["inputs"]["text"], engine)
-    said = [line for line in README.splitlines() if line.startswith("python -m omnivoice speak")]
+    said = [line for line in README_AND_DOCS.splitlines() if line.startswith('python -m omnivoice speak "')]
     assert len(said) > 3
     for line in said:
         check_speakable(re.search(r'speak "([^"]+)"', line)[1], engine)
@@ -287,8 +289,8 @@ def test_example_texts_are_spoken(engine: Callable[[str], object]) -> None:
 
 def test_tags_are_those_of_the_model(engine: Callable[[str], object]) -> None:
     tags = engine("text.tags")
-    for text in (page("OmniVoiceSynthesize"), README):
-        (sounds,) = re.findall(r"(?:These thirteen are known|13 sounds the model knows are)[:\s]*([^.]+)\.", text)
+    for text in (page("OmniVoiceSynthesize"), README_AND_DOCS):
+        (sounds,) = re.findall(r"(?:thirteen are known|knows 13 non-verbal sounds)[:\s]*([^.]+)\.", text)
         assert tuple(re.findall(r"`\[([a-z-]+)\]`", sounds)) == tags.NONVERBAL_TAGS
     for alias in re.findall(r"`(\[\w+\])` (?:and|work)", page("OmniVoiceSynthesize")):
         assert tags.tag_warnings(alias) and tags.tag_warnings(tags.canonical_tags(alias)) == (), alias
@@ -300,7 +302,7 @@ def test_pauses_last_as_long_as_the_table_says(engine: Callable[[str], object]) 
     assert len(rows) == 5
     for mark, seconds in rows:
         assert split(f"One {mark.strip('`')} two")[1].pause_seconds == float(seconds)
-    for mark in re.findall(r"`(\[pause[^\]]*\]|<break[^>]*>)`", README):
+    for mark in re.findall(r"`(\[pause[^\]]*\]|<break[^>]*>)`", README_AND_DOCS):
         assert len(split(f"One {mark} two")) == 2
 
 
@@ -314,9 +316,9 @@ def test_descriptions_are_understood_as_the_table_says(engine: Callable[[str], o
         assert bool(warnings) == ("calm" in written)
 
 
-def test_designs_in_readme_are_valid(engine: Callable[[str], object]) -> None:
-    designs = re.findall(r'--design "([^"]+)"', README) + re.findall(r'design="([^"]+)"', README)
-    descriptions = re.findall(r'--describe "([^"]+)"', README)
+def test_designs_in_the_documentation_are_valid(engine: Callable[[str], object]) -> None:
+    designs = re.findall(r'--design "([^"]+)"', README_AND_DOCS) + re.findall(r'design="([^"]+)"', README_AND_DOCS)
+    descriptions = re.findall(r'--describe "([^"]+)"', README_AND_DOCS)
     assert designs and descriptions
     for text in designs:
         assert engine("text.design").parse_design(text).attributes

@@ -206,18 +206,18 @@ def test_tensorboard_is_asked_for_by_name(config: Path, capsys: pytest.CaptureFi
     assert "pip install tensorboard" in capsys.readouterr().err
 
 
-def test_the_readmes_config_is_read_and_its_table_true(tmp_path: Path) -> None:
-    readme = (ASSETS.parents[1] / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+def test_the_documented_config_is_read_and_its_table_true(tmp_path: Path) -> None:
+    page = (ASSETS.parents[1] / "docs" / "training.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "config.toml").write_text(example)
     settings = read_order(str(tmp_path / "config.toml")).settings_for(200)
-    assert settings.sample_text == "This is how I sound by now."
+    assert settings.sample_text == "This is my voice so far."
     presets = [preset(1e6) for preset in (*PRESETS.values(), lambda _: TrainSettings())]
     for label, cells in (
         ("rank, alpha", [f"{one.rank}, {one.alpha:g}" for one in presets]),
-        ("rows of text and sound in a batch", [f"{one.batch_tokens:,}" for one in presets]),
+        ("tokens in a batch, text and audio", [f"{one.batch_tokens:,}" for one in presets]),
         ("learning rate, warm-up", [f"1e-4, {100 * one.warmup:g} %" for one in presets]),
-        ("steps", ["3 for each second of sound, 300-1,500", *(f"{one.steps:,}" for one in presets[1:])]),
+        ("steps", ["3 per second of audio, 300-1,500", *(f"{one.steps:,}" for one in presets[1:])]),
     ):
-        assert f"| {label} | {' | '.join(cells)} |" in readme
+        assert f"| {label} | {' | '.join(cells)} |" in page
     assert {preset.learning_rate for preset in presets} == {1e-4}
