@@ -1,11 +1,10 @@
-"""Save Voice and Load Voice: the voice library. Names, files and formats are `host_voices`' and the engine's."""
+"""Save Voice and Load Voice: the voice library, models/omnivoice_voices."""
 
 from __future__ import annotations
 
 from comfy_api.latest import io
 
 from ..omnivoice.text.languages import language_options
-from ..omnivoice.types import VoicePrompt
 from . import host
 from .widgets import CATEGORY, Model, Voice
 
@@ -19,56 +18,63 @@ class SaveVoice(io.ComfyNode):
             node_id="OmniVoiceSaveVoice",
             display_name="OmniVoice Save Voice",
             category=CATEGORY,
-            description="Saves a voice into models/omnivoice_voices, for Load Voice. Save only voices you may use: the "
-            "recording can be heard again from the file.",
+            description="Saves a voice into models/omnivoice_voices, for Load Voice. Save only voices that you may "
+            "use: the recording can be heard again from the file.",
             search_aliases=["save speaker", "voice library", "store voice"],
+            is_input_list=True,
             inputs=[
-                Voice.Input("voice", tooltip="From Reference Audio, or the voice that Synthesize spoke with."),
+                Voice.Input(
+                    "voice",
+                    tooltip="From Reference Audio, or the voice that Synthesize used. A list is saved as a whole or "
+                    "not at all.",
+                ),
                 io.String.Input(
                     "name",
                     default="my voice",
-                    tooltip="The voice's name and file name: letters of any script, digits, spaces and - _ .",
+                    tooltip="The name of the voice and of its file. A slash makes a subfolder: series/anna. Several "
+                    "voices under one name are numbered: anna 1, anna 2.",
                 ),
                 io.Combo.Input(
                     "language",
                     options=[host.voices.AUTO, *(name for _, name in language_options())],
                     default=host.voices.AUTO,
-                    tooltip="The language of the recording, as a label. auto: as the voice has it, or none.",
+                    tooltip="The language of the recording, as a label. auto keeps the language that the voice has.",
                 ),
                 io.String.Input(
                     "consent",
                     default="",
-                    tooltip="Who allowed the use of this voice, when and for what. Kept in the file.",
+                    tooltip="Who allowed the use of this voice, when and for what. The note is kept in the file.",
                 ),
                 io.Boolean.Input(
                     "overwrite",
                     default=False,
-                    tooltip="Replace the voice of that name. Never replaces a file that is no voice.",
+                    tooltip="Replace a voice of the same name. Other files are never replaced.",
                 ),
             ],
             outputs=[
-                Voice.Output(display_name="voice", tooltip="The same voice, as it came in."),
-                io.String.Output(display_name="info", tooltip="What was saved, in one line."),
+                Voice.Output(display_name="voice", tooltip="The same voice, unchanged.", is_output_list=True),
+                io.String.Output(display_name="info", tooltip="One line about the saved voice.", is_output_list=True),
             ],
             is_output_node=True,
         )
 
     @classmethod
-    def validate_inputs(cls, name: str | None = None) -> bool | str:
-        return host.values.validate(host.voices.check_voice_name, name)
+    def validate_inputs(cls, name: object = None, language: object = None) -> bool | str:
+        named = host.values.validate_each(host.voices.check_voice_name, name)
+        return named if named is not True else host.values.validate_each(host.voices.check_language, language)
 
     @classmethod
     @host.values.guarded
     def execute(
         cls,
-        voice: object,
-        name: object,
-        language: object = host.voices.AUTO,
-        consent: object = "",
-        overwrite: object = False,
+        voice: list[object],
+        name: list[object],
+        language: list[object] | tuple[object, ...] = (host.voices.AUTO,),
+        consent: list[object] | tuple[object, ...] = ("",),
+        overwrite: list[object] | tuple[object, ...] = (False,),
     ) -> io.NodeOutput:
-        given = host.values.checked(VoicePrompt, voice, "voice", "Reference Audio")
-        return io.NodeOutput(given, host.voices.save_voice(given, name, language, consent, overwrite))
+        replace = host.values.only(overwrite, "overwrite")
+        return io.NodeOutput(voice, host.voices.save_voices(voice, name, language, consent, replace))
 
 
 class LoadVoice(io.ComfyNode):
@@ -80,40 +86,41 @@ class LoadVoice(io.ComfyNode):
             node_id="OmniVoiceLoadVoice",
             display_name="OmniVoice Load Voice",
             category=CATEGORY,
-            description="Loads a voice from models/omnivoice_voices. It speaks just as its recording did, without "
-            "waiting.",
+            description="Loads a voice from models/omnivoice_voices. It sounds the same as when it was made from its "
+            "recording, and is ready at once.",
             search_aliases=["load speaker", "voice library", "saved voice"],
             inputs=[
                 io.Combo.Input(
                     "voice_name",
                     options=host.voices.voice_names(),
-                    tooltip="A voice in models/omnivoice_voices. Press R after adding or saving one.",
+                    tooltip="A voice in models/omnivoice_voices or its subfolders. Press R after you save or copy one.",
                 ),
-                Model.Input(
-                    "model", optional=True, tooltip="From Load OmniVoice; only needed to listen to the preview."
-                ),
+                Model.Input("model", optional=True, tooltip="From Load OmniVoice. Only the output preview needs it."),
             ],
             outputs=[
                 Voice.Output(display_name="voice", tooltip="The voice, for Synthesize."),
-                io.String.Output(display_name="transcript", tooltip="What its recording says."),
+                io.String.Output(display_name="transcript", tooltip="The words spoken in its recording."),
                 # A STRING could not be linked to the menu of Synthesize.
                 io.Combo.Output(
-                    display_name="language", tooltip="The language it was saved with, for Synthesize; auto: none."
+                    display_name="language",
+                    tooltip="The language it was saved with, for Synthesize. auto if there is none.",
                 ),
-                io.String.Output(display_name="info", tooltip="Length, language and consent note, in one line."),
+                io.String.Output(
+                    display_name="info", tooltip="Length, codebooks, language, codec and consent note, in one line."
+                ),
                 io.Audio.Output(
-                    display_name="preview", tooltip="The recording, decoded from the voice. Needs the model connected."
+                    display_name="preview", tooltip="The recording, decoded from the voice. It needs the input model."
                 ),
             ],
             hidden=[io.Hidden.unique_id],
         )
 
     @classmethod
-    def validate_inputs(cls, voice_name: str | None = None) -> bool | str:
-        return host.values.validate(host.voices.voice_file, voice_name)
+    def validate_inputs(cls, voice_name: object = None) -> bool | str:
+        return host.values.validate(host.voices.find_voice, voice_name)
 
     @classmethod
-    def fingerprint_inputs(cls, voice_name: str | None = None, model: object = None) -> str:
+    def fingerprint_inputs(cls, voice_name: object = None, model: object = None) -> str:
         return host.voices.voice_fingerprint(voice_name)
 
     @classmethod
@@ -122,4 +129,4 @@ class LoadVoice(io.ComfyNode):
         voice, info = host.voices.load_voice(voice_name)
         host.progress.tell(voice.warnings, cls.hidden.unique_id)
         language = voice.language or host.voices.AUTO
-        return io.NodeOutput(voice, voice.text, language, info, host.voices.listen(model, voice))
+        return io.NodeOutput(voice, voice.text, language, info, host.voices.preview(model, voice))

@@ -1,12 +1,14 @@
-"""Folders of models/: registered beside what extra_model_paths.yaml gave, and listed afresh whenever asked.
+"""Folders of models/: registered in addition to those of extra_model_paths.yaml, and listed afresh on every call.
 
-What is unusual: names from widgets are never joined to a path; they are looked up in a list made just now.
+A name from a widget is never joined to a path. It is looked up in a list that was made just now.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import unicodedata
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,9 +20,13 @@ from ...omnivoice.intake.limits import shown
 from ...omnivoice.intake.paths import match_name
 from ...omnivoice.text.vocabulary import named
 
+MAX_DEPTH = 4  # subfolders within each other
+MAX_ENTRIES = 10_000  # files and folders that one listing looks at
+_LOG = logging.getLogger("omnivoice_nodes")
+
 
 def register_folder(key: str, extensions: set[str]) -> None:
-    """Make models/`key` known, after the places that extra_model_paths.yaml already gave for it."""
+    """Make models/`key` known to ComfyUI, after the places that extra_model_paths.yaml gives for it."""
     default = os.path.join(folder_paths.models_dir, key)
     paths, known = folder_paths.folder_names_and_paths.get(key, ([], set()))
     listed = [*paths] if default in paths else [*paths, default]
@@ -28,19 +34,64 @@ def register_folder(key: str, extensions: set[str]) -> None:
 
 
 def roots(key: str) -> list[Path]:
-    """The places of a key, registered or not; the first is where new files go."""
+    """Return the places of a key, registered or not; new files go to the first."""
     default = os.path.join(folder_paths.models_dir, key)
     paths = folder_paths.get_folder_paths(key) if key in folder_paths.folder_names_and_paths else []
     return [Path(path) for path in dict.fromkeys([*paths, default])]
 
 
 def entries(key: str, wanted: Callable[[Path], bool]) -> list[Path]:
-    """What lies directly in the places of a key, by name within each; a place that cannot be read holds nothing."""
+    """Return the wanted entries of the places of a key, sorted within each place. Unreadable places count as empty."""
     found: list[Path] = []
     for root in roots(key):
         with contextlib.suppress(OSError), os.scandir(root) as listing:
             found += sorted(path for path in (Path(entry.path) for entry in listing) if wanted(path))
     return found
+
+
+def files_below(key: str, suffix: str) -> dict[str, Path]:
+    """Return {name: file} of the files with `suffix` in the places of a key and in their subfolders.
+
+    A name is the path below its place in Unicode form NFC, with / and without the suffix. The first place of a name
+    wins. Hidden entries, links that lead out of the place, and links to folders are left out, and so is what lies
+    deeper than `MAX_DEPTH`. Beyond `MAX_ENTRIES` the listing stops, with a warning in the log.
+    """
+    found: dict[str, Path] = {}
+    for root in roots(key):
+        for path in _walk(root, suffix):
+            name = path.relative_to(root).as_posix().removesuffix(suffix)
+            composed = unicodedata.normalize("NFC", name)
+            if found.setdefault(composed, path) != path:
+                found.setdefault(name, path)  # next to it there is a file whose name differs in Unicode form only
+    return found
+
+
+def _walk(root: Path, suffix: str) -> list[Path]:
+    found: list[Path] = []
+    pending, seen = [(root, 0)], 0
+    while pending:
+        folder, depth = pending.pop(0)
+        with contextlib.suppress(OSError), os.scandir(folder) as listing:
+            for entry in sorted(listing, key=lambda entry: entry.name):
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    _LOG.warning("%s holds more than %d entries: not all are listed", root.name, MAX_ENTRIES)
+                    return found
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending += [(Path(entry.path), depth + 1)] if depth < MAX_DEPTH else []
+                elif entry.name.endswith(suffix) and entry.is_file() and is_inside(entry.path, root):
+                    found.append(Path(entry.path))
+    return found
+
+
+def is_inside(path: str | Path, root: Path) -> bool:
+    """Whether `path` is below `root` once all links are followed."""
+    real = os.path.realpath(root)
+    with contextlib.suppress(ValueError):  # two drives of Windows have nothing in common
+        return os.path.commonpath([os.path.realpath(path), real]) == real
+    return False
 
 
 def chosen(models: Mapping[str, Path], name: object, *, missing: str) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -60,6 +61,12 @@ def validate(check: Callable[[object], object], value: object) -> bool | str:
     return True
 
 
+def validate_each(check: Callable[[object], object], given: object) -> bool | str:
+    """As `validate`, for a node that takes lists: every item of the list that `validate_inputs` receives."""
+    results = (validate(check, value) for value in (given if isinstance(given, (list, tuple)) else [given]))
+    return next((result for result in results if result is not True), True)
+
+
 @contextlib.contextmanager
 def naming(label: str) -> Iterator[None]:
     """Put `label: ` in front of an InputError that is raised inside, unless `label` is empty."""
@@ -78,8 +85,11 @@ def only(values: Sequence[_Value], name: str) -> _Value:
     return values[0]
 
 
-def waveforms_from(audio: object) -> list[Waveform]:
-    """ComfyUI's AUDIO, {"waveform": [B, C, N] float, "sample_rate": Hz}, as B Waveforms; raises AudioError."""
+def waveforms_from(audio: object, *, any_length: bool = False) -> list[Waveform]:
+    """Return ComfyUI's AUDIO, {"waveform": [B, C, N] float, "sample_rate": Hz}, as B Waveforms; raises AudioError.
+
+    any_length: accept recordings of more than `MAX_AUDIO_BYTES`, where nothing is computed from the whole at once.
+    """
     if not isinstance(audio, Mapping):
         raise AudioError(f"audio must be ComfyUI's AUDIO, got {shown(audio)}: connect Load Audio or Record Audio")
     samples, rate = audio.get("waveform"), audio.get("sample_rate")
@@ -91,7 +101,7 @@ def waveforms_from(audio: object) -> list[Waveform]:
         raise AudioError("audio must hold at least one recording, got an empty batch")
     if not 1 <= channels <= MAX_CHANNELS:
         raise AudioError(f"audio must have 1-{MAX_CHANNELS} channels, got {channels}")
-    if channels * length * 4 > MAX_AUDIO_BYTES:
+    if channels * length * 4 > MAX_AUDIO_BYTES and not any_length:
         raise AudioError(f"audio is too long ({length} samples in {channels} channels): trim it to some seconds")
     if isinstance(rate, bool) or not isinstance(rate, int) or not MIN_SAMPLE_RATE <= rate <= MAX_SAMPLE_RATE:
         allowed = f"{MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE}"
@@ -100,20 +110,25 @@ def waveforms_from(audio: object) -> list[Waveform]:
 
 
 def recordings_from(values: Sequence[object]) -> list[Waveform]:
-    """Return every recording of a list of AUDIO; raises AudioError that says which item is at fault, and for NaN."""
+    """Return every recording of a list of AUDIO, of any length.
+
+    Raises AudioError for an item that is not AUDIO, or holds NaN or Inf; the message says which item it is.
+    """
     if not values:
         raise AudioError("audio is an empty list: connect at least one audio")
     recordings: list[Waveform] = []
     for number, value in enumerate(values, start=1):
-        try:
-            found = waveforms_from(value)
-            if not all(bool(torch.isfinite(recording.samples).all()) for recording in found):
+        with naming(f"item {number} of {len(values)}" if len(values) > 1 else ""):
+            found = waveforms_from(value, any_length=True)
+            if not all(_is_finite(recording.samples) for recording in found):
                 raise AudioError("audio holds NaN or Inf: load or generate it again")
-        except AudioError as error:
-            where = f"item {number} of {len(values)}: " if len(values) > 1 else ""
-            raise AudioError(f"{where}{error}") from None
         recordings += found
     return recordings
+
+
+def _is_finite(samples: torch.Tensor) -> bool:
+    """Whether there is no NaN or Inf among `samples`, without a mask of their size."""
+    return samples.numel() == 0 or all(map(math.isfinite, torch.stack(torch.aminmax(samples)).tolist()))
 
 
 def recording_labels(count: int) -> list[str]:

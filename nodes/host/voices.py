@@ -1,14 +1,15 @@
-"""The voice library, models/omnivoice_voices: names, files, saving, loading, listening.
+"""The voice library, models/omnivoice_voices: names, files, saving, loading, previews.
 
-What is unusual: a voice is known by its file's name without the ending, since ComfyUI takes a combo value that ends
-in .safetensors for a model to be downloaded. Saving the very voice that is there already is no error, so that a
-workflow can be run again. Formats are the engine's (`intake.voice_files`).
+A voice is known by its file's path in the library without the suffix, such as `anna` or `series/anna`: ComfyUI takes
+a combo value that ends in .safetensors for a model to download. Saving a voice that is there already, with the same
+content, is not an error, so a workflow can be run again. The file format is the engine's (`intake.voice_files`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from os.path import isfile  # unlike Path.is_file, it never raises
+from os.path import isdir, lexists  # unlike Path's methods, they never raise
 from pathlib import Path
 
 import comfy.model_management as mm
@@ -17,11 +18,13 @@ from comfy_execution.graph_utils import ExecutionBlocker
 
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import FileError, InputError
+from ...omnivoice.intake.files import file_stamp
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
-from ...omnivoice.intake.paths import check_file_name, find_like
-from ...omnivoice.intake.voice_files import read_voice, write_voice
-from ...omnivoice.text.languages import language_options
+from ...omnivoice.intake.paths import check_file_name, find_like, match_name
+from ...omnivoice.intake.voice_files import clean_label, clean_voice_text, read_voice, write_voices
+from ...omnivoice.text.languages import language_id, language_options
+from ...omnivoice.text.vocabulary import MAX_NAMED, named
 from ...omnivoice.types import VoicePrompt
 from . import folders, models, values
 
@@ -39,71 +42,47 @@ def register_voice_folder() -> None:
 
 
 def voice_files() -> dict[str, Path]:
-    """Name -> file of every voice found just now; the first place of a name wins."""
-    files = folders.entries(FOLDER, lambda path: path.suffix == SUFFIX and isfile(path))
-    return {path.stem: path for path in reversed(files)}
+    """Return {name: file} of every voice in the library, subfolders included."""
+    return folders.files_below(FOLDER, SUFFIX)
 
 
 def voice_names() -> list[str]:
-    """The menu: names of the voices found, or one entry that says that there are none."""
+    """Return the menu: the names of all voices, or one entry that says that there are none."""
     return sorted(voice_files()) or [NO_VOICE]
 
 
-def voice_file(name: object) -> Path:
-    """The file of a voice in a fresh list; a name is never joined to a path. Raises InputError."""
+def find_voice(name: object) -> tuple[str, Path]:
+    """Return the name and file of a voice in a fresh list; raises InputError if it is not there."""
     files = voice_files()
-    if isinstance(name, str) and name in files:
-        return files[name]
     if not files:
         raise InputError(f"{NO_VOICE}: {HOW_TO_GET}")
-    some = ", ".join(sorted(files)[:10]) + (" ..." if len(files) > 10 else "")
-    raise InputError(f"voice_name must be one of {some}, got {shown(name)}: it may have been deleted; press R")
+    found = match_name(_without_suffix(name) if isinstance(name, str) else name, files)
+    if found is None:
+        some = named(sorted(files))
+        raise InputError(f"voice_name must be one of {some}, got {shown(name)}: it may have been deleted; press R")
+    return found, files[found]
 
 
 def voice_fingerprint(name: object) -> str:
-    """Changes when the voice's file does; empty for a name that is linked or gone."""
-    file = voice_files().get(name) if isinstance(name, str) else None
-    if file is None:
+    """Return a text that changes when the voice's file does; empty for a name that is linked or not found."""
+    try:
+        return file_stamp(find_voice(name)[1])
+    except InputError:
         return ""
-    status = file.stat()
-    return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def check_voice_name(name: object) -> str:
-    """A name for a new voice, without .safetensors, safe as a file name on every system; raises InputError."""
-    text = check_text_length(name, name="name", limit=MAX_LABEL_CHARS).strip()
-    stem = text[: -len(SUFFIX)] if text.lower().endswith(SUFFIX) else text
-    if not stem:
-        raise InputError("name must not be empty: say what the voice is to be called")
-    return check_file_name(stem + SUFFIX)[: -len(SUFFIX)]
-
-
-def save_voice(voice: VoicePrompt, name: object, language: object, consent: object, overwrite: object) -> str:
-    """Write a voice into the library, and say so. Raises InputError, or FileError when writing fails."""
-    labelled = _labelled(voice, name, language, consent)
-    if not isinstance(overwrite, bool):
-        raise InputError(f"overwrite must be true or false, got {shown(overwrite)}")
-    folder = make_folder(folders.roots(FOLDER)[0])
-    there = find_like(folder, labelled.name + SUFFIX)
-    if there is not None and not overwrite:
-        if _holds(there, labelled):
-            return f"already saved: {describe(there.stem, labelled)}"
-        raise InputError(
-            f"a voice named {shown(there.stem)} is in the library already: choose another name, or switch overwrite on"
-        )
-    written = write_voice(there or folder / (labelled.name + SUFFIX), labelled, overwrite=overwrite)
-    return f"saved: {describe(written.stem, labelled)}"
 
 
 def load_voice(name: object) -> tuple[VoicePrompt, str]:
-    """The voice, and a line about it. Raises InputError for a name that is not listed, FileError for a bad file."""
-    file = voice_file(name)
+    """Return the voice and one line about it; raises InputError for an unknown name, FileError for a bad file."""
+    found, file = find_voice(name)
     voice = read_voice(file)
-    return voice, describe(file.stem, voice)
+    return voice, describe(found, voice)
 
 
-def listen(model: object, voice: VoicePrompt) -> object:
-    """The voice's recording as AUDIO; without a model, what stops the nodes behind that output and says why."""
+def preview(model: object, voice: VoicePrompt) -> object:
+    """Return the voice's recording as AUDIO; without a model, a blocker that says what to connect.
+
+    Raises InputError for a voice that was made with another codec than this model's.
+    """
     if model is None:
         return ExecutionBlocker(CONNECT_MODEL)
     loaded = models.loaded(model)
@@ -112,26 +91,137 @@ def listen(model: object, voice: VoicePrompt) -> object:
 
 
 def describe(name: str, voice: VoicePrompt) -> str:
-    """One line about a voice."""
+    """Return one line about a voice."""
     K, T = voice.codes.shape
     parts = [f"{T / FRAME_RATE:.1f} s", f"{K} codebooks", f"language {voice.language or 'not given'}"]
     return f"{name}: {', '.join(parts)}; consent: {voice.consent or 'not noted'}"
 
 
-def _labelled(voice: VoicePrompt, name: object, language: object, consent: object) -> VoicePrompt:
-    """The voice under its new name; language auto and an empty consent keep what it has."""
-    note = check_text_length(consent, name="consent", limit=MAX_CONSENT_CHARS)
-    known = {AUTO: voice.language, **{display: display for _, display in language_options()}}
-    if not isinstance(language, str) or language not in known:
-        raise InputError(f"language must be auto or a name from the list, got {shown(language)}")
-    return replace(voice, name=check_voice_name(name), language=known[language], consent=note.strip() or voice.consent)
+# Saving.
+
+
+def check_voice_name(name: object) -> str:
+    """Return the name of a voice to save, such as `anna` or `series/anna`, in NFC; raises InputError.
+
+    Every part is safe as a file name on every system, so the path stays in the library. `\\` counts as `/`, and the
+    suffix .safetensors may be given.
+    """
+    text = check_text_length(name, name="name", limit=MAX_LABEL_CHARS).strip()
+    *parents, stem = _without_suffix(text).replace("\\", "/").split("/")
+    if not stem and not parents:
+        raise InputError("name must not be empty: enter a name for the voice")
+    if len(parents) > folders.MAX_DEPTH:
+        raise InputError(f"name may have at most {folders.MAX_DEPTH} subfolders, got {len(parents)}: {shown(text)}")
+    try:
+        return "/".join([*map(check_file_name, parents), check_file_name(stem + SUFFIX)[: -len(SUFFIX)]])
+    except InputError as error:
+        raise InputError(f"name {shown(text)} cannot be used: {error}") from None
+
+
+def check_language(language: object, kept: str = "") -> str:
+    """Return the display name of a language given as id, tag or name, or `kept` for auto; raises InputError."""
+    if not isinstance(language, str):
+        raise InputError(f"language must be auto, or the name or id of a language, got {shown(language)}")
+    known = language_id(language)
+    return kept if known is None else dict(language_options())[known]
+
+
+def save_voices(
+    voices: Sequence[object],
+    names: Sequence[object],
+    languages: Sequence[object],
+    consents: Sequence[object],
+    overwrite: object,
+) -> list[str]:
+    """Write voices into the library, all or none, and return one line about each.
+
+    Names, languages and consents are one for all voices or one for each. One name for several voices is numbered.
+    Raises InputError, or FileError when writing fails.
+    """
+    if not isinstance(overwrite, bool):
+        raise InputError(f"overwrite must be true or false, got {shown(overwrite)}")
+    labelled = _labelled(voices, names, languages, consents)
+    targets = {name: _target(name) for name in labelled}
+    same = [] if overwrite else [name for name, file in targets.items() if _holds(file, labelled[name])]
+    taken = [] if overwrite else [file for name, file in targets.items() if name not in same and lexists(file)]
+    if taken:
+        some = " or ".join(shown(_name_of(file)) for file in taken[:MAX_NAMED])
+        raise InputError(f"a voice named {some} is in the library already: choose another name, or switch overwrite on")
+    new = [name for name in labelled if name not in same]
+    for name in new:
+        make_folder(targets[name].parent)
+    written = write_voices([(targets[name], labelled[name]) for name in new], overwrite=overwrite)
+    targets |= dict(zip(new, written))
+    return [
+        f"{'already saved' if name in same else 'saved'}: {describe(_name_of(targets[name]), voice)}"
+        for name, voice in labelled.items()
+    ]
+
+
+def _labelled(
+    voices: Sequence[object], names: Sequence[object], languages: Sequence[object], consents: Sequence[object]
+) -> dict[str, VoicePrompt]:
+    """Return {name: voice with its labels}. Language auto and an empty consent keep what the voice has."""
+    count = len(voices)
+    if not count:
+        raise InputError("voice is an empty list: connect at least one voice")
+    checked_names = [check_voice_name(name) for name in _each("name", names, count)]
+    if len(names) == 1 and count > 1:
+        checked_names = [check_voice_name(f"{checked_names[0]} {number}") for number in range(1, count + 1)]
+    found: dict[str, VoicePrompt] = {}
+    for number, (value, name, language, consent) in enumerate(
+        zip(voices, checked_names, _each("language", languages, count), _each("consent", consents, count)), start=1
+    ):
+        which = "voice" if count == 1 else f"voice {number} of {count}"
+        voice = values.checked(VoicePrompt, value, which, "Reference Audio")
+        note = clean_label(consent, "consent", MAX_CONSENT_CHARS)
+        if match_name(name, found) is not None:
+            raise InputError(f"name {shown(name)} is given twice: every voice needs a name of its own")
+        found[name] = replace(
+            voice,
+            text=clean_voice_text(voice.text),
+            name=clean_label(name.rpartition("/")[2], "name"),
+            language=check_language(language, kept=voice.language),
+            consent=note or voice.consent,
+        )
+    return found
+
+
+def _each(name: str, given: Sequence[object], count: int) -> Sequence[object]:
+    """Return `count` values: the one that was given for all, or one for each; raises InputError."""
+    if len(given) not in (1, count):
+        raise InputError(f"{name} must be one value, or one for each of the {count} voices, got {len(given)}")
+    return given if len(given) == count else [given[0]] * count
+
+
+def _target(name: str) -> Path:
+    """Return the file to write: one whose name differs in case or Unicode form only, or a new one.
+
+    Raises InputError if a link among the subfolders leads out of the library.
+    """
+    root = folders.roots(FOLDER)[0]
+    path = root
+    for part in f"{name}{SUFFIX}".split("/"):
+        path = (find_like(path, part) if isdir(path) else None) or path / part
+    if not folders.is_inside(path.parent, root):
+        raise InputError(f"name {shown(name)} leads out of the library through a link: choose another folder")
+    return path
 
 
 def _holds(file: Path, voice: VoicePrompt) -> bool:
-    """Whether a file is this voice already."""
+    """Whether a file holds this voice, with the same labels."""
     try:
         there = read_voice(file)
     except FileError:
         return False
-    labels = ("text", "rms", "name", "language", "consent")
+    labels = ("text", "rms", "language", "consent")
     return torch.equal(there.codes, voice.codes) and all(getattr(there, a) == getattr(voice, a) for a in labels)
+
+
+def _name_of(file: Path) -> str:
+    """Return the name of a voice in the first place of the library, where voices are saved."""
+    return _without_suffix(file.relative_to(folders.roots(FOLDER)[0]).as_posix())
+
+
+def _without_suffix(name: str) -> str:
+    return name[: -len(SUFFIX)] if name.lower().endswith(SUFFIX) else name

@@ -17,6 +17,7 @@ from ..errors import CheckpointError, FileError, InputError
 from .limits import MAX_NAME_BYTES, shown
 
 _PUNCTUATION = frozenset(" ._-()[]+,'&!@#=")
+_JOINERS = "\u200c\u200d"  # within words of Persian and Hindi, and within emoji
 _SUPERSCRIPTS = "\u00b9\u00b2\u00b3"
 _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
@@ -54,11 +55,11 @@ def model_folder(path: str | PathLike[str]) -> Path:
 
 
 def check_file_name(name: object) -> str:
-    """`name`, in Unicode form NFC, when it is safe as one file name on every system; raises InputError.
+    """Return `name` in Unicode form NFC if it is safe as one file name on every system; raises InputError.
 
-    Safe: 1-120 UTF-8 bytes of letters, marks, digits, spaces and ._-()[]+,'&!@#=, no leading dot or space, no
-    trailing dot or space, not a Windows device (CON, nul.wav, COM1 ...). So no separator, drive, UNC, stream,
-    NUL or control character can be in it. Touches no file.
+    A safe name has 1-120 UTF-8 bytes: letters, marks and digits of any script, emoji, spaces, ._-()[]+,'&!@#= and
+    punctuation outside ASCII. It does not begin or end with a dot or a space, and is not a device of Windows (CON,
+    nul.wav, COM1 ...). So it holds no separator, drive, UNC path, stream, NUL or control character. Touches no file.
     """
     if not isinstance(name, str):
         raise InputError(f"a file name must be a string, got {shown(name)}")
@@ -66,9 +67,9 @@ def check_file_name(name: object) -> str:
         raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
     name = unicodedata.normalize("NFC", name)
     for char in name:
-        if char not in _PUNCTUATION and unicodedata.category(char)[0] not in "LMN":
+        if char not in _PUNCTUATION and not _is_safe(char):
             raise InputError(
-                f"a file name may hold letters, digits, spaces and ._-()[]+,'&!@#= only, got {shown(name)}"
+                f"a file name may hold letters, digits, emoji, spaces and ._-()[]+,'&!@#=, got {shown(name)}"
             )
     if len(name.encode("utf-8")) > MAX_NAME_BYTES:
         raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
@@ -77,6 +78,14 @@ def check_file_name(name: object) -> str:
     if name.split(".", 1)[0].rstrip(" ").upper() in _RESERVED:
         raise InputError(f"{shown(name)} is a device name on Windows: choose another file name")
     return name
+
+
+def _is_safe(char: str) -> bool:
+    """Whether a character other than `_PUNCTUATION` may be in a file name: no separator, in any width, no control."""
+    if char in _JOINERS or unicodedata.category(char)[0] in "LMN":
+        return True
+    safe = unicodedata.category(char)[0] == "P" or unicodedata.category(char) in ("So", "Sk")
+    return safe and not char.isascii() and not set("/\\") & set(unicodedata.normalize("NFKC", char))
 
 
 def match_name(name: object, choices: Iterable[str]) -> str | None:

@@ -10,7 +10,9 @@ user names or settings are written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from torch import Tensor
 from ..constants import FRAME_RATE
 from ..errors import FileError, InputError
 from ..voice import VoicePrompt
+from .files import read_bytes, write_atomic
 from .limits import (
     CODEBOOK_SIZE,
     MAX_CODEBOOKS,
@@ -62,6 +65,25 @@ def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: boo
     if int(codes.max()) >= CODEBOOK_SIZE:
         metadata["codebook_size"] = str(int(codes.max()) + 1)
     return write_tensors(path, {"codes": codes.to(torch.int16)}, metadata, overwrite=overwrite)
+
+
+def write_voices(voices: Sequence[tuple[Path, VoicePrompt]], *, overwrite: bool = True) -> list[Path]:
+    """Write several voices, all or none, and return the paths written; raises as `write_voice`.
+
+    When one cannot be written, those already written are removed again, and files that they replaced come back.
+    """
+    written: list[tuple[Path, bytes | None]] = []
+    try:
+        for path, voice in voices:
+            old = read_bytes(path, limit=MAX_VOICE_BYTES) if overwrite and os.path.isfile(path) else None
+            place = write_voice(path, voice, overwrite=overwrite)
+            written.append((place, old if place == path else None))
+    except BaseException:
+        for place, old in reversed(written):
+            with contextlib.suppress(OSError, FileError):
+                os.unlink(place) if old is None else write_atomic(place, old)
+        raise
+    return [place for place, _ in written]
 
 
 def read_voice(path: str | PathLike[str]) -> VoicePrompt:

@@ -144,7 +144,7 @@ def test_a_deleted_voice(comfy) -> None:
     assert "got 'Gone': it may have been deleted; press R" in refusal(comfy, prompt)
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "C:\\x", "NUL", "", "a\0b", ".x", "x" * 150], ids=ascii)
+@pytest.mark.parametrize("name", ["../x", "a//b", "C:\\x", "NUL", "", "a\0b", ".x", "x" * 150], ids=ascii)
 def test_bad_names_are_refused_at_validation(comfy, name: str) -> None:
     assert "name" in refusal(comfy, saving(comfy, name))
 
@@ -153,7 +153,7 @@ def test_linked_bad_names_are_refused_by_the_node(comfy) -> None:
     before = {path for path in comfy.base.rglob("*") if "output" not in path.parts and "temp" not in path.parts}
     prompt = saving(comfy, ["99", 0])
     prompt["99"] = {"class_type": "PrimitiveString", "inputs": {"value": "../../custom_nodes/x"}}
-    assert "a file name may hold letters" in failure(comfy, prompt)
+    assert "cannot be used: a file name may not begin or end with a dot" in failure(comfy, prompt)
     after = {path for path in comfy.base.rglob("*") if "output" not in path.parts and "temp" not in path.parts}
     assert {p for p in after - before if p.suffix in {".safetensors", ".py"}} == set()
 

@@ -94,6 +94,12 @@ def test_an_empty_item_takes_no_time(join) -> None:
     assert join([audio(1, 1, 0), audio(1, 1, 24)], 1)[1:] == ([0.0, 1.0], 1.001)
 
 
+def test_items_of_any_length_are_joined(join, pack: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speech of hours is larger than what may become a voice."""
+    monkeypatch.setattr(pack.host.values, "MAX_AUDIO_BYTES", 100)
+    assert join([audio(1, 1, 100), audio(1, 1, 100)], 0)[2] == 200 / 24_000
+
+
 @pytest.mark.parametrize(
     "items, message",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import unicodedata
@@ -44,7 +45,21 @@ def library(nodes, host) -> Path:
 @pytest.fixture
 def save(nodes, voice):
     def run(name: object = "Anna", given: object = None, **inputs: object):
-        return nodes["OmniVoiceSaveVoice"].execute(voice=voice if given is None else given, name=name, **inputs).values
+        """The voice and the info of one saved voice; as ComfyUI does, every value is a list of one."""
+        lists = {key: [value] for key, value in inputs.items()}
+        node = nodes["OmniVoiceSaveVoice"]
+        ((passed_on,), (info,)) = node.execute(voice=[given or voice], name=[name], **lists).values
+        return passed_on, info
+
+    return run
+
+
+@pytest.fixture
+def save_all(nodes):
+    """The infos of a list of voices."""
+
+    def run(voices: list[object], names: list[object], **inputs: list[object]) -> list[str]:
+        return nodes["OmniVoiceSaveVoice"].execute(voice=voices, name=names, **inputs).values[1]
 
     return run
 
@@ -152,28 +167,181 @@ def test_fingerprint_follows_the_file(nodes, save) -> None:
     node = nodes["OmniVoiceLoadVoice"]
     save()
     before = node.fingerprint_inputs(voice_name="Anna")
-    assert before == node.fingerprint_inputs(voice_name="Anna") != ""
+    assert before == node.fingerprint_inputs(voice_name="anna") != ""
     save(consent="Anna", overwrite=True)
     assert node.fingerprint_inputs(voice_name="Anna") != before
     assert node.fingerprint_inputs(voice_name=None) == ""
 
 
+def test_a_replaced_file_of_equal_size_and_time_is_noticed(nodes, save, library: Path) -> None:
+    save(consent="one")
+    file = library / "Anna.safetensors"
+    before, status = nodes["OmniVoiceLoadVoice"].fingerprint_inputs(voice_name="Anna"), file.stat()
+    file.write_bytes(file.read_bytes().replace(b'"one"', b'"two"'))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert nodes["OmniVoiceLoadVoice"].fingerprint_inputs(voice_name="Anna") != before
+
+
+def test_names_match_in_any_unicode_form_case_and_slash(nodes, save, load, library: Path) -> None:
+    library.mkdir(parents=True)
+    save("x", consent="the one")
+    composed, decomposed = "J\u00fcrgen", unicodedata.normalize("NFD", "J\u00fcrgen")
+    (library / decomposed).mkdir()
+    os.rename(library / "x.safetensors", library / decomposed / f"{decomposed}.safetensors")
+    assert menu(nodes) == [f"{composed}/{composed}"]
+    for name in (f"{composed}/{composed}", f"{decomposed}\\{decomposed}", f"j\u00fcrgen/{composed}.safetensors"):
+        assert nodes["OmniVoiceLoadVoice"].validate_inputs(voice_name=name) is True
+        assert load(name)[0].consent == "the one"
+    assert save(f"{composed}\\{composed}", consent="the one")[1].startswith("already saved: ")
+    with pytest.raises(ValueError, match="in the library already"):
+        save(f"{decomposed}/J\u00dcRGEN")
+
+
+def test_names_that_differ_in_case_only_must_be_exact(save, load, library: Path) -> None:
+    save("Anna", consent="upper")
+    (library / "anna.safetensors").write_bytes((library / "Anna.safetensors").read_bytes())
+    if len(os.listdir(library)) == 2:  # the file system knows case
+        assert load("Anna")[3].startswith("Anna: ") and load("anna")[3].startswith("anna: ")
+        with pytest.raises(ValueError, match="could be any of"):
+            load("ANNA")
+
+
+def test_subfolders(nodes, save, load, library: Path) -> None:
+    assert save("series/anna")[1].startswith("saved: series/anna: ")
+    save("Series\\Bob")  # the same folder, on every file system
+    save("a/b/c/d/e")
+    save("top")
+    assert menu(nodes) == ["a/b/c/d/e", "series/Bob", "series/anna", "top"]
+    assert load("series/anna")[0].name == "anna"
+    (library / "a/b/c/d/deeper").mkdir()
+    for place in ("a/b/c/d/deeper/x", ".hidden", "series/._anna"):
+        shutil.copy(library / "top.safetensors", library / f"{place}.safetensors")
+    assert len(menu(nodes)) == 4
+
+
+def test_links_that_leave_the_library(nodes, save, load, library: Path, tmp_path: Path) -> None:
+    save("inside/anna")
+    (tmp_path / "out").mkdir()
+    shutil.copy(library / "inside" / "anna.safetensors", tmp_path / "out" / "x.safetensors")
+    (library / "folder").symlink_to(tmp_path / "out")
+    (library / "loop").symlink_to(library)
+    (library / "file.safetensors").symlink_to(tmp_path / "out" / "x.safetensors")
+    (library / "same.safetensors").symlink_to(library / "inside" / "anna.safetensors")
+    assert menu(nodes) == ["inside/anna", "same"]
+    with pytest.raises(ValueError, match="name 'folder/bob' leads out of the library through a link"):
+        save("folder/bob")
+    assert os.listdir(tmp_path / "out") == ["x.safetensors"]
+
+
+def test_a_huge_library_is_listed_in_part_with_a_warning(nodes, save, pack, monkeypatch, caplog) -> None:
+    for name in "abc":
+        save(name)
+    monkeypatch.setattr(pack.host.folders, "MAX_ENTRIES", 2)
+    assert menu(nodes) == ["a", "b"]
+    assert "omnivoice_voices holds more than 2 entries: not all are listed" in caplog.text
+
+
+def refuse(path: object) -> None:
+    """As a full disk does, for the third voice of a batch."""
+    if str(path).endswith("anna 3.safetensors"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def others(voice, count: int) -> list[object]:
+    return [type(voice)(codes=voice.codes.roll(i, 1), text=f"Voice {i}.", rms=0.1) for i in range(count)]
+
+
+def test_a_batch_is_numbered(nodes, save_all, load, voice) -> None:
+    voices = others(voice, 3)
+    infos = save_all(voices, ["anna"], consent=["Anna"])
+    assert [info.partition(": ")[2].partition(":")[0] for info in infos] == ["anna 1", "anna 2", "anna 3"]
+    assert [load(f"anna {i}")[1] for i in (1, 2, 3)] == ["Voice 0.", "Voice 1.", "Voice 2."]
+    assert all(info.startswith("already saved: anna ") for info in save_all(voices, ["anna"], consent=["Anna"]))
+    assert nodes["OmniVoiceSaveVoice"].execute(voice=voices, name=["b"]).values[0] == voices
+
+
+def test_a_batch_with_a_name_for_each(save_all, load, voice) -> None:
+    save_all(others(voice, 2), ["series/anna", "bob"], language=["German", "auto"], consent=["A", ""])
+    assert (load("series/anna")[2], load("bob")[2], load("series/anna")[0].consent) == ("German", "auto", "A")
+
+
+@pytest.mark.parametrize(
+    "names, inputs, message",
+    [
+        (["anna", "b"], {}, "name must be one value, or one for each of the 3 voices, got 2"),
+        (["anna", "b", "ANNA"], {}, "name 'ANNA' is given twice"),
+        (["anna", "b", "../c"], {}, "name '../c' cannot be used"),
+        (["x" * 108], {}, "cannot be used: a file name must be 1-120 bytes"),
+        (["taken"], {}, "a voice named 'taken 2' or 'taken 3' is in the library already"),
+        (["a", "b", "Taken 3"], {}, "a voice named 'taken 3' is in the library already"),
+        (["a"], {"language": ["auto", "English"]}, "language must be one value, or one for each of the 3 voices"),
+        (["a"], {"language": ["auto", "auto", "Klingon"]}, "language 'Klingon' is not known"),
+        (["a"], {"consent": ["", "", None]}, "consent must be a string, got None"),
+        (["a"], {"overwrite": [True, False]}, "overwrite must be the same for every item"),
+    ],
+)
+def test_a_bad_batch_writes_nothing(
+    save, save_all, voice, library: Path, names: list[object], inputs: dict, message: str
+) -> None:
+    save("taken 2", consent="earlier")
+    save("taken 3", consent="earlier")
+    before = {path: path.read_bytes() for path in library.rglob("*.safetensors")}
+    with pytest.raises(ValueError, match=message):
+        save_all(others(voice, 3), names, **inputs)
+    assert {path: path.read_bytes() for path in library.rglob("*.safetensors")} == before
+
+
+def test_a_bad_voice_of_a_batch_is_named(save_all, voice, library: Path) -> None:
+    with pytest.raises(ValueError, match="voice 2 of 3 must come from Reference Audio, got None"):
+        save_all([voice, None, voice], ["anna"])
+    with pytest.raises(ValueError, match="voice is an empty list"):
+        save_all([], ["anna"])
+    assert not library.exists()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("reason", ["voice", "disk"])
+def test_a_batch_that_cannot_be_finished_is_taken_back(
+    pack, save, save_all, voice, library: Path, overwrite: bool, reason: str, monkeypatch
+) -> None:
+    """The third voice cannot be written. What the first two replaced comes back."""
+    save("other")
+    if overwrite:
+        save("anna 1", consent="the old one")
+    before = {path: path.read_bytes() for path in library.rglob("*") if path.is_file()}
+    voices = others(voice, 3)
+    if reason == "voice":
+        voices[2] = type(voice)(codes=torch.zeros(65, 5, dtype=torch.int64), text="", rms=0.1)
+    elif overwrite:
+        (library / "anna 3.safetensors").write_bytes(b"a file of another kind")
+        before[library / "anna 3.safetensors"] = b"a file of another kind"
+    else:
+        link = os.link
+        monkeypatch.setattr(os, "link", lambda source, target: refuse(target) or link(source, target))
+        real_open = os.open
+        monkeypatch.setattr(os, "open", lambda path, *rest: refuse(path) or real_open(path, *rest))
+    with pytest.raises((ValueError, pack.engine.FileError)):
+        save_all(voices, ["anna"], overwrite=[overwrite])
+    assert {path: path.read_bytes() for path in library.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("language", ["de", "de-DE", "German", "german", "DE_de"])
+def test_languages_by_id_tag_and_name(nodes, save, load, language: str) -> None:
+    assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=["x"], language=[language]) is True
+    save(language=language)
+    assert load()[2] == "German"
+    assert "Klingon" in nodes["OmniVoiceSaveVoice"].validate_inputs(name=["x"], language=["Klingon"])
+
+
+def test_linked_values_pass_validation(nodes) -> None:
+    assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=(None,), language=(None,)) is True
+    assert nodes["OmniVoiceSaveVoice"].validate_inputs() is True
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        "../Anna",
-        "/etc/passwd",
-        "C:\\x",
-        "Anna/../..",
-        "",
-        "a\0b",
-        None,
-        3,
-        ["Anna"],
-        {"a": 1},
-        "anna",
-        "Anna.safetensors",
-    ],
+    ["../Anna", "/etc/passwd", "C:\\x", "Anna/../..", "", "a\0b", None, 3, ["Anna"], {"a": 1}, "Ann", "series/Anna"],
     ids=repr,
 )
 def test_only_a_listed_name_is_loaded(save, load, name: object) -> None:
@@ -188,8 +356,15 @@ HOSTILE = [
     ".",
     "..",
     "../x",
-    "a/b",
-    "a\\b",
+    "a/../b",
+    "a//b",
+    "/a",
+    "a/",
+    "a/.hidden",
+    "a /b",
+    "a/CON/b",
+    "a/b/c/d/e/f",
+    "a\uff0fb",
     "/etc/passwd",
     "C:\\x",
     "\\\\host\\share",
@@ -223,7 +398,7 @@ def test_hostile_names_are_refused_and_nothing_is_written(nodes, save, host, lib
         save(name)
     assert not library.exists() or os.listdir(library) == []
     if name is not None:
-        assert "name" in nodes["OmniVoiceSaveVoice"].validate_inputs(name=name)
+        assert "name" in nodes["OmniVoiceSaveVoice"].validate_inputs(name=[name])
 
 
 @pytest.mark.parametrize(
@@ -238,14 +413,22 @@ def test_hostile_names_are_refused_and_nothing_is_written(nodes, save, host, lib
         ("\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c", "\u0e2d\u0e32\u0e17\u0e34\u0e15\u0e22\u0e4c"),
         ("\u0928\u093e\u092e", "\u0928\u093e\u092e"),
         (unicodedata.normalize("NFD", "J\u00fcrgen"), "J\u00fcrgen"),
+        ("Anna \U0001f600 \u2764\ufe0f", "Anna \U0001f600 \u2764\ufe0f"),
+        ("\U0001f469\U0001f3fd\u200d\U0001f680", "\U0001f469\U0001f3fd\u200d\U0001f680"),
+        (
+            "\u30b8\u30e7\u30f3\u30fb\u30b9\u30df\u30b9\uff08\u7537\uff09",
+            "\u30b8\u30e7\u30f3\u30fb\u30b9\u30df\u30b9\uff08\u7537\uff09",
+        ),
+        ("Anna\u2019s \u2013 \u00ab1\u00bb", "Anna\u2019s \u2013 \u00ab1\u00bb"),
     ],
     ids=ascii,
 )
 def test_names_of_any_script(nodes, save, load, library: Path, name: str, stem: str) -> None:
-    assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=name) is True
+    assert nodes["OmniVoiceSaveVoice"].validate_inputs(name=[name]) is True
     save(name)
     assert os.listdir(library) == [f"{stem}.safetensors"] and menu(nodes) == [stem]
-    assert load(stem)[0].name == stem
+    assert load(stem)[0].codes.shape and load(name.strip())[3].startswith(f"{stem}: ")
+    assert save(name)[1].startswith("already saved: ")
 
 
 def test_a_taken_name(save, load, voice, library: Path) -> None:
@@ -300,21 +483,30 @@ def test_a_voice_without_transcript_warns_when_loaded(save, load, voice, host) -
 
 
 BAD = [
-    ("language", "Klingon", "language must be auto or a name from the list, got 'Klingon'"),
-    ("language", None, "language must be auto or a name from the list, got None"),
-    ("language", ["English"], "language must be auto"),
+    ("voice", None, "voice must come from Reference Audio, got None"),
+    ("name", None, "name must be a string, got None"),
+    ("name", ["a"], "name must be a string, got list"),
+    ("language", "Klingon", "language 'Klingon' is not known"),
+    ("language", None, "language must be auto, or the name or id of a language, got None"),
+    ("language", ["English"], "language must be auto, or"),
     ("consent", None, "consent must be a string"),
     ("consent", "x" * 501, "consent must be at most 500 characters, got 501"),
     ("overwrite", "false", "overwrite must be true or false, got 'false'"),
+    ("overwrite", None, "overwrite must be true or false, got None"),
     ("overwrite", 1, "overwrite must be true"),
 ]
 
 
 @pytest.mark.parametrize("name, value, message", BAD, ids=lambda v: repr(v)[:30])
-def test_bad_values(save, library: Path, name: str, value: object, message: str) -> None:
+def test_bad_values(nodes, voice, library: Path, name: str, value: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        save(**{name: value})
+        nodes["OmniVoiceSaveVoice"].execute(**{"voice": [voice], "name": ["Anna"], name: [value]})
     assert not library.exists()
+
+
+def test_the_table_of_bad_values_has_every_input(nodes) -> None:
+    inputs = nodes["OmniVoiceSaveVoice"].define_schema().inputs
+    assert [i.id for i in inputs] == list(dict.fromkeys(name for name, *_ in BAD))
 
 
 @pytest.mark.parametrize(
@@ -322,7 +514,7 @@ def test_bad_values(save, library: Path, name: str, value: object, message: str)
 )
 def test_literal_on_a_socket(nodes, save, load, library: Path, literal: object) -> None:
     with pytest.raises(ValueError, match="voice must come from Reference Audio, got"):
-        nodes["OmniVoiceSaveVoice"].execute(voice=literal, name="Anna")
+        nodes["OmniVoiceSaveVoice"].execute(voice=[literal], name=["Anna"])
     assert not library.exists()
     if literal is not None:
         save()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from omnivoice.errors import FileError, InputError
 from omnivoice.intake.tensors import check_header, read_small_tensors, write_tensors
-from omnivoice.intake.voice_files import read_voice, write_voice
+from omnivoice.intake.voice_files import read_voice, write_voice, write_voices
 from omnivoice.voice import VoicePrompt
 
 METADATA = {
@@ -224,3 +224,16 @@ def test_the_consent_note_is_kept_and_may_be_missing(tmp_path: Path) -> None:
         write_voice(tmp_path / "w", voice(consent="x" * 501))
     with pytest.raises(FileError, match=r"^forged: voice consent must be at most 500 characters"):
         read_voice(forged(tmp_path / "forged", consent="x" * 501))
+
+
+def test_several_voices_are_written_all_or_none(tmp_path: Path) -> None:
+    first, second, bad = tmp_path / "1.safetensors", tmp_path / "2.safetensors", voice(text="x" * 2001)
+    assert write_voices([(first, voice(name="one")), (second, voice(name="two"))]) == [first, second]
+    before = first.read_bytes()
+    third = tmp_path / "3.safetensors"
+    with pytest.raises(InputError, match="voice text must be at most 2000 characters"):
+        write_voices([(first, voice(name="new")), (third, voice()), (second, bad)])
+    assert first.read_bytes() == before and read_voice(second).name == "two" and not third.exists()
+    with pytest.raises(FileError, match="exists already"):
+        write_voices([(third, voice()), (first, voice(name="new"))], overwrite=False)
+    assert first.read_bytes() == before and not third.exists()
