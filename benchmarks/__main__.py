@@ -29,7 +29,7 @@ from benchmarks.machine import anonymous_bytes, processor_name
 from benchmarks.measure import Point, measure_codec, measure_growth, measure_roofline, measure_speedups, measure_steps
 from benchmarks.model import SIZES, random_engine, weight_bytes
 from omnivoice.commands.models import DTYPES, load_engine, usable_device
-from omnivoice.engine import best_dtype
+from omnivoice.devices import best_dtype
 from omnivoice.errors import InputError, OmniVoiceError
 
 Results = dict[str, object]

@@ -113,7 +113,7 @@ class Bench:
 
     def sample_codes(self, frames: int) -> Tensor:
         """Return random codes [K, T] to decode."""
-        K, size = self.engine.lm.config.codebooks, self.engine.codec_config.codebook_size
+        K, size = self.engine.lm.config.codebooks, self.engine.codec.config.codebook_size
         return torch.randint(0, size, (K, frames), generator=torch.Generator().manual_seed(SEED))
 
     def decode(self, frames: int, speedups: Speedups | None = None) -> Callable[[], Tensor]:

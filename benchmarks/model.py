@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import Json, parse_codec_config, parse_model_config
-from omnivoice.engine import Engine, codec_device
+from omnivoice.devices import codec_device
+from omnivoice.engine import Engine
+from omnivoice.generate.codec import Codec
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.sample import Sampler
 from omnivoice.intake.tables import load_table
@@ -49,7 +51,7 @@ def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: 
     fill(decoder, generator)
     fill(encoder, generator)
     sampler = Sampler(lm, text, device, Speedups(), StepGraphs())
-    return Engine(sampler, decoder, lambda: encoder, codec_config, byte_tokenizer(), place)
+    return Engine(sampler, Codec(codec_config, decoder, lambda: encoder, place), byte_tokenizer())
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ format; the import stands inside the two methods, since `intake` is above this f
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from numbers import Real
 from os import PathLike
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from .errors import InputError
 
+_FINGERPRINT = re.compile("(?:[0-9a-f]{16})?")
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -28,7 +30,9 @@ class VoicePrompt:
     text: what the recording says, as the model will read it.
     rms: root mean square of the recording before it was raised to speech level, 0–1; sets the output's level.
     name, language, consent (who allowed the use of this voice): free labels for a voice library; not used for speaking.
-    Raises InputError if the codes are not integers of shape [K, T], or rms is not a finite number >= 0.
+    codec: fingerprint of the codec that made the codes (`Engine.codec_fingerprint`), "" if unknown.
+    Raises InputError if the codes are not integers of shape [K, T], rms is not a finite number >= 0, or codec is not a
+    fingerprint.
     """
 
     codes: Tensor
@@ -38,6 +42,7 @@ class VoicePrompt:
     language: str = ""
     warnings: tuple[str, ...] = field(default=())
     consent: str = ""
+    codec: str = ""
 
     def __post_init__(self) -> None:
         codes = self.codes
@@ -48,6 +53,8 @@ class VoicePrompt:
             raise InputError(f"voice codes must be >= 0, got {int(codes.min())}")
         if not isinstance(self.text, str):
             raise InputError(f"voice text must be a string, got {type(self.text).__name__}")
+        if not isinstance(self.codec, str) or not _FINGERPRINT.fullmatch(self.codec):
+            raise InputError(f"voice codec must be 16 hex digits, or empty if unknown, got {str(self.codec)[:40]!r}")
         rms = self.rms
         if isinstance(rms, bool) or not isinstance(rms, Real) or not math.isfinite(rms) or rms < 0:
             raise InputError(f"voice rms must be a finite number >= 0, got {rms!r}")

@@ -21,7 +21,8 @@ import torch
 from comfy.cli_args import args as comfy_args
 from torch import nn
 
-from ...omnivoice.engine import Engine, codec_device, fastest_dtype
+from ...omnivoice.devices import codec_device, fastest_dtype
+from ...omnivoice.engine import Engine
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.graphs import GRAPH_MODES
 from ...omnivoice.intake.limits import shown

@@ -14,6 +14,7 @@ import comfy.model_management as mm
 import comfy.utils
 from server import PromptServer
 
+from ...omnivoice.engine import Engine
 from ...omnivoice.errors import OmniVoiceError
 from ...omnivoice.intake.audio_files import write_wav
 from ...omnivoice.intake.folders import make_folder
@@ -96,7 +97,9 @@ class TrainingRun:
         """Speak with the model in training, always from the same seed."""
         assert self.folder is not None
         model, settings = self.trainer.model, self.trainer.settings
-        engine = self.model.engine.with_lm(model.lm, model.text)
+        base = self.model.engine
+        device, codec = base.sampler.device, base.codec
+        engine = Engine.around(model.lm, model.text, device, codec, base.tokenizer, base.words)
         request = GenerationRequest(text=settings.sample_text, seed=settings.seed, language=self.language)
         try:
             plans = engine.plan([request])

@@ -214,7 +214,7 @@ def _holds(file: Path, voice: VoicePrompt) -> bool:
         there = read_voice(file)
     except FileError:
         return False
-    labels = ("text", "rms", "language", "consent")
+    labels = ("text", "rms", "language", "consent", "codec")
     return torch.equal(there.codes, voice.codes) and all(getattr(there, a) == getattr(voice, a) for a in labels)
 
 

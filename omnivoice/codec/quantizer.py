@@ -6,6 +6,8 @@ decide near ties differently. Codebooks are raw parameters, not buffers; no movi
 
 from __future__ import annotations
 
+import hashlib
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -71,3 +73,18 @@ class ResidualQuantizer(nn.Module):
         """Codes [K, T], K at most the number of stages -> [T, E]: the sum of what the stages stand for."""
         parts = [stage(row) for stage, row in zip(self.quantizers, codes)]
         return sum(parts[1:], start=parts[0])
+
+
+def codebook_fingerprint(quantizer: ResidualQuantizer) -> str:
+    """Return 16 hex digits that identify the codebooks: the start of a SHA-256 over their values.
+
+    Voices remember it, so it must not depend on where a host keeps the weights or in which dtype. The values are
+    hashed in bfloat16, so that a copy of a codec converted to it keeps the fingerprint of the original.
+    """
+    digest = hashlib.sha256()
+    for stage in quantizer.quantizers:
+        assert isinstance(stage, Stage)
+        values = stage.codebook.embed.detach().to(device="cpu", dtype=torch.bfloat16)
+        digest.update(repr(tuple(values.shape)).encode())
+        digest.update(values.contiguous().view(torch.int16).numpy().astype("<i2").tobytes())
+    return digest.hexdigest()[:16]

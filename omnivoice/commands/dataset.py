@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from ..codec import CodecEncoder
-from ..engine import codec_device
+from ..devices import codec_device
 from ..intake.paths import as_path
 from ..ops import PLAIN_OPS, with_fast_linear
 from ..train.clips import Dataset

@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from ..engine import best_dtype
+from ..devices import best_dtype
 from ..errors import InputError
 from ..text.languages import language_options
 from ..weights import locate_checkpoint

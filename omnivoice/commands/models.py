@@ -16,7 +16,8 @@ from pathlib import Path
 
 import torch
 
-from ..engine import Engine, fastest_dtype
+from ..devices import fastest_dtype
+from ..engine import Engine
 from ..errors import CheckpointError, InputError
 from ..weights.demo import demo_model
 from ..weights.files import is_checkpoint

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import torch
 
-from ..engine import Engine, codec_device
+from ..devices import codec_device
+from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
+from ..generate.codec import Codec
 from ..intake.audio_files import write_wav
 from ..intake.folders import make_folder
 from ..lm import OmniVoiceLM, TextEmbedding
-from ..ops import PLAIN_OPS
+from ..ops import PLAIN_OPS, TORCH_OPS
 from ..text.tokenizer import TextTokenizer
 from ..train.adapter import full_weights, trained_lora
 from ..train.build import base_fingerprint, build_trainer
@@ -176,7 +178,9 @@ def _plan(settings: TrainSettings, world: World) -> str:
 
 def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path) -> Callable[[int], None]:
     """Return a function that speaks the sample text with the current weights into a file named after the step."""
-    engine = Engine.around(trainer.model.lm, trainer.model.text, files, tokenizer, trainer.model.device)
+    model = trainer.model
+    codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
+    engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words)
     folder, request = make_folder(output / SAMPLES), GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED)
     engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run
 

@@ -60,6 +60,8 @@ def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: boo
         "name": clean_label(voice.name, "voice name"),
         "language": clean_label(voice.language, "voice language"),
     }
+    if voice.codec:
+        metadata["codec"] = voice.codec
     if consent := clean_label(voice.consent, "voice consent", MAX_CONSENT_CHARS):
         metadata["consent"] = consent
     if int(codes.max()) >= CODEBOOK_SIZE:
@@ -109,6 +111,7 @@ def read_voice(path: str | PathLike[str]) -> VoicePrompt:
             language=clean_label(metadata.get("language", ""), "voice language"),
             warnings=() if text.strip() else (NO_TRANSCRIPT,),
             consent=clean_label(metadata.get("consent", ""), "voice consent", MAX_CONSENT_CHARS),
+            codec=metadata.get("codec", ""),
         )
     except InputError as error:
         raise FileError(f"{name}: {error}") from error

@@ -24,6 +24,7 @@ RANK = {
     "types": 2,
     "config": 2,
     "ops": 2,
+    "devices": 3,
     "intake": 3,
     "audio": 4,
     "text": 4,

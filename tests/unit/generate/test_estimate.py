@@ -15,6 +15,7 @@ from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import AcousticConfig, CodecConfig, LMConfig, SemanticConfig
 from omnivoice.generate import budget
 from omnivoice.generate.budget import row_bytes, rows_per_batch
+from omnivoice.generate.codec import Codec
 from omnivoice.generate.estimate import CPU_LIBRARIES, BatchSize, estimate_batch
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.run import Runner, waves
@@ -78,7 +79,7 @@ def build(dtype: torch.dtype) -> Engine:
         fill(module, generator)
     text = TextEmbedding(torch.randn(QUARTER.vocab_size, QUARTER.hidden_size, generator=generator))
     sampler = Sampler(lm, text, CPU, ALL_SPEEDUPS, StepGraphs(mode="off"))
-    return Engine(sampler, decoder, lambda: encoder, CODEC, byte_tokenizer(), CPU)
+    return Engine(sampler, Codec(CODEC, decoder, lambda: encoder, CPU), byte_tokenizer())
 
 
 @pytest.fixture(scope="module")

@@ -83,6 +83,12 @@ def test_optional_labels(tmp_path: Path) -> None:
     assert (read.name, read.language) == ("", "")
 
 
+def test_the_codec_is_kept_and_may_be_unknown(tmp_path: Path) -> None:
+    write_voice(tmp_path / "v", voice(codec="0123456789abcdef"))
+    assert read_voice(tmp_path / "v").codec == "0123456789abcdef"
+    assert read_voice(forged(tmp_path / "old")).codec == ""
+
+
 def test_larger_codebooks_say_so(tmp_path: Path) -> None:
     codes = torch.tensor([[0, 2047]])
     write_voice(tmp_path / "v", voice(codes=codes))
@@ -121,6 +127,7 @@ def test_voices_beyond_the_limits_are_not_written(tmp_path: Path, changes: dict[
         ({"format_version": "0"}, "format_version must be at least 1, got 0"),
         ({"frame_rate": "50"}, "frame_rate must be 25, got '50'"),
         ({"frame_rate": None}, "frame_rate must be 25, got None"),
+        ({"codec": "not a fingerprint"}, "voice codec must be 16 hex digits, or empty if unknown, got 'not a"),
         ({"codebooks": "9"}, "codebooks must be 8-8, got '9'"),
         ({"codebooks": None}, "codebooks must be 8-8, got ''"),
         ({"codebook_size": "0"}, "codebook_size must be 1-32768, got '0'"),

@@ -10,7 +10,8 @@ import torch
 
 from omnivoice.commands.dataset import load_dataset
 from omnivoice.engine import Engine
-from omnivoice.ops import PLAIN_OPS
+from omnivoice.generate.codec import Codec
+from omnivoice.ops import PLAIN_OPS, TORCH_OPS
 from omnivoice.train.adapter import trained_lora
 from omnivoice.train.build import build_trainer
 from omnivoice.train.clips import Clip, Dataset
@@ -82,7 +83,8 @@ def test_the_adapter_speaks_what_was_learnt(dataset: Dataset, learnt: Trainer, t
 def test_a_sample_speaks_with_the_model_in_training(dataset: Dataset, learnt: Trainer) -> None:
     """As samples during a run do, without any merging."""
     learnt.model.eval()
-    engine = Engine.around(learnt.model.lm, learnt.model.text, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), CPU)
+    codec = Codec.load(locate_checkpoint(CHECKPOINT), ops=TORCH_OPS, device=CPU)
+    engine = Engine.around(learnt.model.lm, learnt.model.text, CPU, codec, tiny_tokenizer())
     assert spoken_right(engine, dataset.clips[0]) >= 0.95
     assert all(parameter.grad is None for parameter in learnt.trained.values())
 
