@@ -26,7 +26,15 @@ import torch
 from benchmarks import report
 from benchmarks.cases import FULL_STEPS, Bench
 from benchmarks.machine import anonymous_bytes, processor_name
-from benchmarks.measure import Point, measure_codec, measure_growth, measure_roofline, measure_speedups, measure_steps
+from benchmarks.measure import (
+    Point,
+    measure_codec,
+    measure_growth,
+    measure_presets,
+    measure_roofline,
+    measure_speedups,
+    measure_steps,
+)
 from benchmarks.model import SIZES, random_engine, weight_bytes
 from omnivoice.commands.models import DTYPES, load_engine, usable_device
 from omnivoice.devices import best_dtype
@@ -75,7 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=5, help="how often each case is timed; default 5")
     parser.add_argument("--steps", type=int, help="decoding steps to time; default 4 on a CPU, 32 elsewhere")
     parser.add_argument(
-        "--cases", metavar="NAMES", help=f"any of {','.join(MEASURES)}; default: all but {GROWTH}, which takes minutes"
+        "--cases", metavar="NAMES", help=f"any of {','.join(MEASURES)}; default: all but the last two, which are slow"
     )
     parser.add_argument("--json", metavar="FILE", help="write all numbers to this file")
     parser.add_argument("--plot", metavar="FILE.png", help="draw the case growth; needs matplotlib")
@@ -128,14 +136,19 @@ def _speedups(bench: Bench) -> tuple[object, str]:
     return found, report.speedups_table(found)
 
 
+def _presets(bench: Bench) -> tuple[object, str]:
+    found = measure_presets(bench)
+    return found, report.presets_table(found)
+
+
 def _growth(bench: Bench) -> tuple[object, str]:
     found = measure_growth(bench)
     return found, report.growth_table(found)
 
 
-GROWTH = "growth"
+PRESETS, GROWTH = "presets", "growth"
 MEASURES: Mapping[str, Callable[[Bench], tuple[object, str]]] = MappingProxyType(
-    {"steps": _steps, "codec": _codec, "roofline": _roofline, "speedups": _speedups, GROWTH: _growth}
+    {"steps": _steps, "codec": _codec, "roofline": _roofline, "speedups": _speedups, PRESETS: _presets, GROWTH: _growth}
 )
 
 
@@ -144,7 +157,7 @@ def checked_cases(options: argparse.Namespace) -> list[str]:
 
     Raises InputError for a case or another option that is not possible, before any work is done.
     """
-    named = options.cases.split(",") if options.cases else [case for case in MEASURES if case != GROWTH]
+    named = options.cases.split(",") if options.cases else [case for case in MEASURES if case not in (PRESETS, GROWTH)]
     unknown = [name for name in named if name not in MEASURES]
     if unknown:
         raise InputError(f"--cases takes {', '.join(MEASURES)}, separated by commas, got {unknown[0]!r}")

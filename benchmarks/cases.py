@@ -19,6 +19,7 @@ from benchmarks.machine import anonymous_bytes
 from benchmarks.model import WORD, variant
 from omnivoice.constants import FRAME_RATE, HOP
 from omnivoice.engine import Engine
+from omnivoice.generate.presets import PRESETS
 from omnivoice.generate.run import Runner
 from omnivoice.text.prompt import build_prompt
 from omnivoice.types import Chunk, GenerationPlan, GenerationRequest, Sampling, Speedups, VoicePrompt
@@ -30,7 +31,10 @@ LANGUAGE, SEED, PROMPT_TOKENS = "en", 7, 60
 
 @dataclass(frozen=True)
 class Case:
-    """One thing to speak. Sizes are in audio frames, 25 per second. `steps` None takes the number from the options."""
+    """One thing to speak. Sizes are in audio frames, 25 per second. `steps` None takes the number from the options.
+
+    A `preset` decides the steps and shortcuts in place of both.
+    """
 
     name: str
     frames: int = 125
@@ -38,6 +42,7 @@ class Case:
     guidance: float = 2.0
     batch: int = 1
     steps: int | None = None
+    preset: str = ""
 
 
 CLONE = Case("clone")
@@ -49,6 +54,7 @@ STEP_CASES = (
 )
 # The cases in which a speed-up shows that does not show in the clone. Early stop needs very short audio and all steps.
 SHOWN_IN = {"skip_unguided": STEP_CASES[3], "early_stop": Case("0.08 s", frames=2, steps=FULL_STEPS)}
+PRESET_CASES = tuple(Case(name, preset=name) for name in PRESETS)
 GROWTH: Mapping[str, tuple[Case, ...]] = {
     "audio": tuple(Case(f"{s}", frames=s * FRAME_RATE) for s in (1, 2, 5, 10, 20, 40)),
     "batch": tuple(Case(f"{n}", batch=n) for n in (1, 2, 4, 8, 16)),
@@ -91,6 +97,8 @@ class Bench:
         fixed = len(self.prompt_ids(WORD, voice)) - 1
         text = " ".join([WORD] * max(1, PROMPT_TOKENS - fixed))
         sampling = Sampling(steps=case.steps or steps, guidance=case.guidance)
+        if case.preset:
+            sampling = PRESETS[case.preset].apply(sampling)
         request = GenerationRequest(text=text, voice=voice, sampling=sampling)
         return GenerationPlan(request, (Chunk(text, case.frames),), LANGUAGE, None, SEED)
 

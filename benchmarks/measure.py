@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from benchmarks.cases import CLONE, FULL_STEPS, GROWTH, SHOWN_IN, STEP_CASES, Bench, Case
+from benchmarks.cases import CLONE, FULL_STEPS, GROWTH, PRESET_CASES, SHOWN_IN, STEP_CASES, Bench, Case
 from benchmarks.flops import product_rates, step_flops
 from omnivoice.constants import FRAME_RATE
 from omnivoice.types import Speedups
@@ -66,6 +66,15 @@ class Worth:
     off: Spread
     ratio: Spread
     equal: bool
+
+
+@dataclass(frozen=True)
+class PresetTime:
+    """The seconds that a preset takes for a clone, without decoding, and how many times as fast as the first it is."""
+
+    name: str
+    seconds: Spread
+    speedup: Spread
 
 
 @dataclass(frozen=True)
@@ -162,6 +171,17 @@ def measure_speedups(bench: Bench) -> list[Worth]:
             off[EVERYTHING] = replace(Speedups(), **dict.fromkeys(names, False))
         found += _worth(bench, case, off)
     return found
+
+
+def measure_presets(bench: Bench) -> list[PresetTime]:
+    """Measure the clone with every preset and all of its steps."""
+    runner = bench.runner(Speedups())
+    seconds = bench.alternate({case.name: bench.speak(runner, case) for case in PRESET_CASES})
+    first = seconds[PRESET_CASES[0].name]
+    return [
+        PresetTime(name, Spread.of(own), Spread.of([a / b for a, b in zip(first, own)]))
+        for name, own in seconds.items()
+    ]
 
 
 def _worth(bench: Bench, case: Case, off: dict[str, Speedups]) -> list[Worth]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 
-from benchmarks.measure import CodecTime, Point, Roofline, Spread, StepTime, Worth
+from benchmarks.measure import CodecTime, Point, PresetTime, Roofline, Spread, StepTime, Worth
 from omnivoice.errors import InputError
 
 WIDTH = 100
@@ -77,6 +77,12 @@ def speedups_table(rows: Sequence[Worth]) -> str:
             for r in rows
         ],
     )
+
+
+def presets_table(rows: Sequence[PresetTime]) -> str:
+    """Return a table with one line per preset."""
+    header = ("preset", "s (min-max)", f"times as fast as {rows[0].name} (min-max)")
+    return table(header, [(r.name, spread(r.seconds, 2), spread(r.speedup, 2)) for r in rows])
 
 
 def codec_table(rows: Sequence[CodecTime]) -> str:

@@ -14,13 +14,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import __main__ as bench
 from benchmarks import report
-from benchmarks.cases import CLONE, SHOWN_IN, STEP_CASES, Bench, Case, watch_memory
+from benchmarks.cases import CLONE, PRESET_CASES, SHOWN_IN, STEP_CASES, Bench, Case, watch_memory
 from benchmarks.flops import product_rates, step_flops
 from benchmarks.machine import anonymous_bytes, processor_name
-from benchmarks.measure import EVERYTHING, Point, Spread, StepTime, Worth, measure_speedups
+from benchmarks.measure import EVERYTHING, Point, Spread, StepTime, Worth, measure_presets, measure_speedups
 from benchmarks.model import MADE, byte_tokenizer, random_engine, variant, weight_bytes
+from omnivoice.generate.presets import PRESETS
 from omnivoice.lm import PackedLayout
-from omnivoice.types import Speedups
+from omnivoice.types import Sampling, Speedups
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
@@ -86,7 +87,7 @@ def test_an_installed_model(capsys, checkpoint, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--cases", "steps,speed"], "--cases takes steps, codec, roofline, speedups, growth"),
+        (["--cases", "steps,speed"], "--cases takes steps, codec, roofline, speedups, presets, growth"),
         (["--rounds", "0"], "rounds must be a whole number 1-1024, got 0"),
         (["--threads", "0"], "threads must be a whole number 1-1024, got 0"),
         (["--steps", "0"], "steps must be"),
@@ -200,6 +201,14 @@ def test_speedups_are_measured_where_they_show(tiny):
     with torch.no_grad():
         found = {row.name: row.case for row in measure_speedups(tiny)}
     assert found["skip_unguided"] == "guidance_0" and found["packed"] == CLONE.name
+
+
+def test_presets_are_measured_with_their_own_steps_and_shortcuts(tiny):
+    sampled = {case.name: tiny.plan(case, 1).request.sampling for case in PRESET_CASES}
+    assert sampled == {name: preset.apply(Sampling()) for name, preset in PRESETS.items()}
+    with torch.no_grad():
+        found = measure_presets(tiny)
+    assert [row.name for row in found] == list(PRESETS) and found[0].speedup == Spread(1.0, 1.0, 1.0)
 
 
 def test_random_weights_are_the_same_again_and_finite(engine):
