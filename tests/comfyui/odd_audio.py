@@ -35,9 +35,27 @@ class OddAudio(io.ComfyNode):
         return io.NodeOutput({"waveform": odd[kind], "sample_rate": "fast" if kind == "no_rate" else rate})
 
 
+class AudioList(io.ComfyNode):
+    """Node `AudioList`: two recordings as one list."""
+
+    @classmethod
+    def define_schema(cls):
+        return io.Schema(
+            node_id="AudioList",
+            display_name="Audio List",
+            category="audio",
+            inputs=[io.Audio.Input("first"), io.Audio.Input("second")],
+            outputs=[io.Audio.Output(is_output_list=True)],
+        )
+
+    @classmethod
+    def execute(cls, first, second):
+        return io.NodeOutput([first, second])
+
+
 class OddExtension(ComfyExtension):
     async def get_node_list(self):
-        return [OddAudio]
+        return [OddAudio, AudioList]
 
 
 async def comfy_entrypoint():

@@ -208,7 +208,7 @@ def test_download_load_and_speak_in_one_prompt(
     assert {path for path, _, _ in hub.seen} == {hub.prefix + name for name in hub.files}
     assert all(token is None for _, _, token in hub.seen)
     (report,) = shown(bare, download(), ["7", 1])
-    assert "WEIGHTS CC-BY-NC" in report and "fetched" in report
+    assert "WEIGHTS CC-BY-NC" in report and "downloaded" in report
 
 
 @pytest.fixture(scope="module")
