@@ -1,6 +1,6 @@
-"""Models of models/omnivoice: listed, chosen, loaded, and wrapped in ComfyUI's patchers.
+"""Models in models/omnivoice: listing, choosing and loading them, and wrapping them in ComfyUI's patchers.
 
-ComfyUI owns the memory: its patchers alone move weights. Nothing is cached and nothing is downloaded here.
+ComfyUI owns the memory: only its patchers move weights. This module keeps no cache and downloads nothing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DTYPES: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """What travels on an OMNIVOICE_MODEL socket: the engine, and ComfyUI's patcher for each of its models."""
+    """The value of an OMNIVOICE_MODEL socket: the engine, and a patcher of ComfyUI for each of its modules."""
 
     engine: Engine
     lm: comfy.model_patcher.ModelPatcher
@@ -52,20 +52,20 @@ class LoadedModel:
 
     @functools.cached_property
     def encoder(self) -> comfy.model_patcher.ModelPatcher:
-        """Made, and its weights read, when a recording is first encoded."""
+        """The patcher of the codec's encoder, whose weights are read when a recording is first encoded."""
         return _patcher(self.engine.encoder, self.decoder.load_device, self.decoder.offload_device)
 
 
 def register_model_folder() -> None:
-    """Make models/omnivoice known, after the places that extra_model_paths.yaml already gave for it."""
+    """Make models/omnivoice known to ComfyUI, after the places that extra_model_paths.yaml gives for it."""
     folders.register_folder(FOLDER, folder_paths.supported_pt_extensions)
 
 
 def model_folders() -> dict[str, Path]:
-    """Name -> folder or single file of every model found just now: the registered folders and what lies in them.
+    """Return {name: folder or single file} of every model: the registered folders themselves and their entries.
 
-    The first place of a name wins, as everywhere in ComfyUI. A place that cannot be read holds no model. Last comes the
-    demo voice that lies in this pack.
+    The first place of a name wins, as everywhere in ComfyUI. Places that cannot be read count as empty. The demo voice
+    of this pack comes last.
     """
     found: dict[str, Path] = {}
     for root in folder_paths.get_folder_paths(FOLDER):
@@ -79,12 +79,12 @@ def model_folders() -> dict[str, Path]:
 
 
 def model_names() -> list[str]:
-    """The menu: names of the models found, or one entry that says that there are none."""
+    """Return the menu: the names of all models, or one entry that says that there are none."""
     return [*model_folders()] or [NO_MODEL]
 
 
 def model_folder(name: object) -> Path:
-    """The folder or file of a model in a fresh list; a name is never joined to a path. Raises InputError."""
+    """Return the folder or file of a model in a fresh list; raises InputError for any other name."""
     models = model_folders()
     if [*models] == [demo.NAME] and match_name(name, models) is None:
         raise InputError(f"{NO_MODEL} except the demo voice: {HOW_TO_GET}")
@@ -103,7 +103,7 @@ def model_fingerprint(name: object) -> str:
 
 
 def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
-    """Load the named model for ComfyUI's device, with its weights parked on its offload device."""
+    """Load the named model for ComfyUI's device; its weights wait on the offload device until they are needed."""
     folder = model_folder(name)
     if graphs not in GRAPH_MODES:
         raise InputError(f"graphs must be one of {', '.join(GRAPH_MODES)}, got {shown(graphs)}")
@@ -125,19 +125,22 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
 
 
 def loaded(value: object, name: str = "model") -> LoadedModel:
-    """The model on a socket; raises InputError for anything else."""
+    """Return the model that arrived on a socket; raises InputError for anything else."""
     return values.checked(LoadedModel, value, name, "Load OmniVoice")
 
 
 def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:
-    """When ComfyUI takes the weights off the device; it also detaches for a moment, without unpatching, in passing."""
+    """Drop the CUDA graphs when ComfyUI unloads the weights. It also detaches briefly without unpatching them."""
     if unpatch_all:
         engine.sampler.graphs.clear("the model was unloaded")
 
 
 def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
-    """auto: what ComfyUI would take, its flags included, but bf16 before fp16; float32 on CPUs and MPS. fastest: the
-    same, but bf16 on CPUs that are quicker in it."""
+    """Return the dtype for a choice of the menu; raises InputError for anything else.
+
+    auto: ComfyUI's own choice, including its flags, with bf16 preferred to fp16; float32 on CPUs and MPS. fastest: the
+    same, except bf16 on CPUs that are faster with it.
+    """
     if choice != "auto":
         if not isinstance(choice, str) or choice not in (*DTYPES, FASTEST):
             raise InputError(f"dtype must be one of auto, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
@@ -154,7 +157,7 @@ def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
 def _patcher(
     module: nn.Module, load_device: torch.device, offload_device: torch.device
 ) -> comfy.model_patcher.ModelPatcher:
-    """CoreModelPatcher is looked up now: ComfyUI replaces it at start when dynamic memory is on."""
+    """Wrap a module. CoreModelPatcher is looked up at call time, because ComfyUI may replace it at startup."""
     patcher = comfy.model_patcher.CoreModelPatcher(module, load_device=load_device, offload_device=offload_device)
     mm.archive_model_dtypes(module)
     return patcher

@@ -93,7 +93,12 @@ def preview(model: object, voice: VoicePrompt) -> object:
 def describe(name: str, voice: VoicePrompt) -> str:
     """Return one line about a voice."""
     K, T = voice.codes.shape
-    parts = [f"{T / FRAME_RATE:.1f} s", f"{K} codebooks", f"language {voice.language or 'not given'}"]
+    parts = [
+        f"{T / FRAME_RATE:.1f} s",
+        f"{K} codebooks",
+        f"codec {voice.codec or 'unknown'}",
+        f"language {voice.language or 'not given'}",
+    ]
     return f"{name}: {', '.join(parts)}; consent: {voice.consent or 'not noted'}"
 
 

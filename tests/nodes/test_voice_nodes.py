@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -88,7 +89,8 @@ def test_saved_and_loaded_is_the_same_voice_bit_for_bit(nodes, save, load, voice
     passed_on, info = save(language="English", consent="Anna herself, 3 May")
     assert passed_on is voice
     assert (
-        info == f"saved: Anna: {voice.frames / 25:.1f} s, 8 codebooks, language English; consent: Anna herself, 3 May"
+        info == f"saved: Anna: {voice.frames / 25:.1f} s, 8 codebooks, codec {voice.codec}, language English; "
+        "consent: Anna herself, 3 May"
     )
     again, transcript, language, line, preview = load()
     assert torch.equal(again.codes, voice.codes) and again.codes.dtype == voice.codes.dtype
@@ -134,6 +136,20 @@ def test_a_voice_of_another_model(nodes, save, load, model, voice, pack) -> None
         load(model=model)
     with pytest.raises(ValueError, match="it was made with another model"):
         nodes["OmniVoiceSynthesize"].execute(model=[model], text=["Hello."], voice=[load()[0]])
+
+
+def test_a_voice_of_another_codec_is_refused_before_anything_is_loaded(save, load, model, voice, host) -> None:
+    assert voice.codec == model.engine.codec_fingerprint != ""
+    save("known")
+    save("other", given=replace(voice, codec="0123456789abcdef"))
+    save("unknown", given=replace(voice, codec=""))
+    assert load("known", model=model)[0].codec == voice.codec and f"codec {voice.codec}" in load("known")[3]
+    loads = len(host.loads)
+    with pytest.raises(ValueError, match=f"another model's codec .0123456789abcdef.*codec is {voice.codec}"):
+        load("other", model=model)
+    assert len(host.loads) == loads
+    assert "codec 0123456789abcdef" in load("other")[3]
+    assert "codec unknown" in load("unknown")[3] and load("unknown", model=model)[4]["waveform"].numel()
 
 
 def test_menu_is_fresh_and_says_when_it_is_empty(nodes, save, load, library: Path) -> None:
