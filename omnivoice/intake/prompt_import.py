@@ -1,15 +1,15 @@
-"""Upstream's saved prompts (.pt), read once to become voice files; for the command line alone.
+"""Read prompts that upstream saved (.pt), for `voice import` on the command line.
 
-What is unusual: nothing is unpickled. Such a file is a zip whose data.pkl is a program; this module reads the few
-instructions that upstream's `VoiceClonePrompt.save` produces (models/omnivoice.py:130, format_version 1) as data,
-calls nothing it names, and takes the tensor's bytes from the zip only after their declared sizes agree. So neither
-the "weights only" bypasses nor a small file that claims a trillion elements have anything to work with. It reads no
-other .pt file: no checkpoints, no optimizer states.
+Nothing is unpickled. Such a file is a zip whose data.pkl is a program for the pickle machine. `pickletools` splits it
+into instructions, and this file carries out, on plain values, the few that upstream's `VoiceClonePrompt.save` uses
+(models/omnivoice.py:130, format_version 1). It calls nothing that the program names. It checks sizes before it builds
+anything, and copies the codes once, at the end. No other .pt file is read: neither checkpoints nor optimizer states.
 """
 
 from __future__ import annotations
 
 import io
+import pickletools
 import re
 import struct
 import zipfile
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from os import PathLike
 from types import MappingProxyType
 
+import numpy as np
 import torch
-from torch import Tensor
 
 from ..errors import FileError, InputError
 from ..voice import VoicePrompt
@@ -29,67 +29,86 @@ from .paths import shown_name
 from .voice_files import check_codes, clean_voice_text
 
 _MAX_ENTRIES = 16
-_MAX_PROGRAM_BYTES = 64 << 10
+_MAX_PROGRAM_BYTES = 16 << 10  # a prompt has about 300, and its text
+_MAX_INSTRUCTIONS = 500  # a prompt has about 60
 _ENTRY = re.compile(
     r"[^/\\]{1,120}/(data\.pkl|data/\d{1,3}|version|byteorder|\.format_version|\.storage_alignment"
     r"|\.data/serialization_id)"
 )
 _KEYS = {"format_version", "ref_audio_tokens", "ref_text", "ref_rms"}
 _REBUILD, _ORDERED = "torch._utils _rebuild_tensor_v2", "collections OrderedDict"
-_STORAGES: Mapping[str, torch.dtype] = MappingProxyType(
-    {"torch LongStorage": torch.int64, "torch IntStorage": torch.int32, "torch ShortStorage": torch.int16}
+_STORAGES: Mapping[str, str] = MappingProxyType(
+    {"torch LongStorage": "<i8", "torch IntStorage": "<i4", "torch ShortStorage": "<i2"}
 )
+_MARK = object()
 
 
 @dataclass(frozen=True)
 class _Name:
-    """A thing the program refers to by module and name; never looked up."""
+    """Something that the program names by module and attribute. It is never looked up."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
 class _Storage:
-    """The raw elements of a tensor."""
+    """The bytes of a tensor: a record of the zip, not a copy."""
 
-    elements: Tensor
+    record: bytes
+    dtype: np.dtype
+
+    def __len__(self) -> int:
+        return len(self.record) // self.dtype.itemsize
 
 
-class _Mark:
-    """Where a tuple or a batch of items begins on the stack."""
+@dataclass(frozen=True, eq=False)
+class _Tensor:
+    """A [K, T] view of a storage. offset, strides: in elements; they stay inside the storage."""
+
+    storage: _Storage
+    offset: int
+    shape: tuple[int, int]
+    strides: tuple[int, int]
+
+    def codes(self) -> torch.Tensor:
+        """Return a copy, int64 [K, T]."""
+        dtype, (row, step) = self.storage.dtype, self.strides
+        size = dtype.itemsize
+        view = np.ndarray(self.shape, dtype, self.storage.record, self.offset * size, (row * size, step * size))
+        return torch.from_numpy(view.astype(np.int64))
 
 
 def read_upstream_prompt(path: str | PathLike[str]) -> VoicePrompt:
-    """The voice in a prompt that upstream saved with torch.save; raises FileError for everything else."""
+    """Return the voice in a prompt that upstream saved with torch.save; raises FileError for anything else."""
     name = shown_name(path)
-    data = read_bytes(path, limit=MAX_PROMPT_BYTES)
-    entries = _zip_entries(data, name)
+    entries = _zip_entries(read_bytes(path, limit=MAX_PROMPT_BYTES), name)
     if entries.get("byteorder", b"little") != b"little":
         raise FileError(f"{name} was saved on a big-endian machine: save the prompt again on another one")
     try:
-        found = _Program(entries).run()
-        return _voice(found)
-    except (InputError, ValueError, struct.error) as error:
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: {error}") from error
+        return _voice(_Program(entries).run())
+    except LookupError:  # an empty stack, or nothing remembered under a number
+        raise FileError(f"{name} is not a prompt saved by OmniVoice: its data.pkl is malformed") from None
+    except ValueError as error:  # InputError and what pickletools raises
+        raise FileError(f"{name} is not a prompt saved by OmniVoice: {str(error)[:200]}") from error
 
 
 def _voice(found: object) -> VoicePrompt:
     if not isinstance(found, dict) or found.keys() != _KEYS:
         raise InputError(f"it must hold {', '.join(sorted(_KEYS))}")
-    version, rms, codes = found["format_version"], found["ref_rms"], found["ref_audio_tokens"]
+    version, rms, tokens = found["format_version"], found["ref_rms"], found["ref_audio_tokens"]
     if type(version) is not int or version != 1:
         raise InputError(f"format_version must be 1, got {shown(version)}")
-    if not isinstance(codes, Tensor):
-        raise InputError(f"ref_audio_tokens must be a tensor, got {shown(codes)}")
+    if not isinstance(tokens, _Tensor):
+        raise InputError(f"ref_audio_tokens must be a tensor, got {shown(tokens)}")
     if type(rms) not in (int, float):
         raise InputError(f"ref_rms must be a number, got {shown(rms)}")
-    return VoicePrompt(check_codes(codes, CODEBOOK_SIZE), clean_voice_text(found["ref_text"]), rms)
+    return VoicePrompt(check_codes(tokens.codes(), CODEBOOK_SIZE), clean_voice_text(found["ref_text"]), rms)
 
 
 def _zip_entries(data: bytes, name: str) -> dict[str, bytes]:
-    """The zip's entries without their common folder; every size is checked before any entry is read."""
+    """Return the zip's entries by name without their common folder; checks every size before it reads any entry."""
     if not data.startswith(b"PK\x03\x04"):
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: it is no zip archive (torch.save of torch >= 1.6)")
+        raise FileError(f"{name} is not a prompt saved by OmniVoice: it is not a zip archive")
     if data.count(b"PK\x01\x02") > _MAX_ENTRIES:
         raise FileError(f"{name} is not a prompt saved by OmniVoice: it has more than {_MAX_ENTRIES} entries")
     try:
@@ -113,150 +132,109 @@ def _check_entries(infos: list[zipfile.ZipInfo], size: int, name: str) -> None:
     names = [info.filename for info in infos]
     odd = [entry for entry in names if not _ENTRY.fullmatch(entry)]
     if odd or len(set(names)) != len(names) or len({entry.split("/", 1)[0] for entry in names}) != 1:
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: its entries are not one (or {shown(odd[:1])})")
+        raise FileError(f"{name} is not a prompt saved by OmniVoice: its entries have other names")
     if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
         raise FileError(f"{name} is not a prompt saved by OmniVoice: its entries are compressed or encrypted")
     if sum(info.file_size for info in infos) > size or any(info.file_size != info.compress_size for info in infos):
-        raise FileError(f"{name} declares more data than it has: it is corrupt or hostile")
+        raise FileError(f"{name} declares more data than it has: it is damaged or hostile")
 
 
 class _Program:
-    """The few stack-machine instructions of such a data.pkl, read as data; anything else is an InputError."""
+    """The instructions of a data.pkl. `run` raises InputError, ValueError or LookupError for those no prompt has."""
 
     def __init__(self, entries: Mapping[str, bytes]) -> None:
         self._entries = entries
-        self._code = entries.get("data.pkl", b"")
-        self._at = 0
         self._stack: list[object] = []
-        self._memo: dict[int, object] = {}
-        if not 2 <= len(self._code) <= _MAX_PROGRAM_BYTES:
-            raise InputError(f"its data.pkl must have 2-{_MAX_PROGRAM_BYTES} bytes, got {len(self._code)}")
+        self._memo: dict[object, object] = {}
 
     def run(self) -> object:
-        """What the program leaves on the stack."""
-        while (operation := self._take(1)) != b".":
-            match operation:
-                case b"\x80":  # protocol
-                    self._take(1)
-                case b"q" | b"r":  # remember the top
-                    index = self._number("<B" if operation == b"q" else "<I")
-                    self._memo[index] = self._top()
-                case b"h" | b"j":  # recall
-                    self._stack.append(self._recall(self._number("<B" if operation == b"h" else "<I")))
-                case b"u":
-                    self._set_items()
-                case b"Q":
-                    self._stack.append(self._storage(self._pop()))
-                case b"R":
-                    arguments, function = self._pop(), self._pop()
-                    self._stack.append(self._call(function, arguments))
-                case b"t":
-                    self._stack.append(tuple(self._pop_to_mark()))
-                case b"\x85" | b"\x86" | b"\x87":
-                    items = [self._pop() for _ in range(operation[0] - 0x84)]
-                    self._stack.append(tuple(reversed(items)))
-                case _:
-                    self._stack.append(self._literal(operation))
-        return self._pop()
-
-    def _literal(self, operation: bytes) -> object:
-        match operation:
-            case b"(":
-                return _Mark()
-            case b"}":
-                return {}
-            case b")":
-                return ()
-            case b"\x88" | b"\x89":
-                return operation == b"\x88"
-            case b"K":
-                return self._number("<B")
-            case b"M":
-                return self._number("<H")
-            case b"J":
-                return self._number("<i")
-            case b"G":
-                return struct.unpack(">d", self._take(8))[0]
-            case b"X":
-                return self._take(self._number("<I")).decode("utf-8")
-            case b"c":
-                return _Name(f"{self._line()} {self._line()}")
-        raise InputError(f"its data.pkl holds instruction 0x{operation.hex()}, which no prompt has")
-
-    def _take(self, count: int) -> bytes:
-        taken = self._code[self._at : self._at + count]
-        if len(taken) != count:
-            raise InputError("its data.pkl ends too early")
-        self._at += count
-        return taken
-
-    def _number(self, layout: str) -> int:
-        return int(struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
-
-    def _line(self) -> str:
-        end = self._code.find(b"\n", self._at)
-        if end < 0:
-            raise InputError("its data.pkl ends too early")
-        line = self._take(end - self._at).decode("ascii")
-        self._take(1)
-        return line
-
-    def _pop(self) -> object:
-        if not self._stack:
-            raise InputError("its data.pkl is malformed")
+        """Return what the program leaves on the stack."""
+        code = self._entries.get("data.pkl", b"")
+        if not 2 <= len(code) <= _MAX_PROGRAM_BYTES:
+            raise InputError(f"its data.pkl must have 2-{_MAX_PROGRAM_BYTES} bytes, got {len(code)}")
+        for number, (instruction, argument, _) in enumerate(pickletools.genops(code)):
+            if number >= _MAX_INSTRUCTIONS:
+                raise InputError(f"its data.pkl has more than {_MAX_INSTRUCTIONS} instructions")
+            if instruction.name == "STOP":
+                break
+            self._step(instruction.name, argument)
         return self._stack.pop()
 
-    def _top(self) -> object:
-        top = self._pop()
-        self._stack.append(top)
-        return top
-
-    def _recall(self, index: int) -> object:
-        if index not in self._memo:
-            raise InputError("its data.pkl is malformed")
-        return self._memo[index]
+    def _step(self, name: str, argument: object) -> None:
+        stack = self._stack
+        match name:
+            case "PROTO":
+                return
+            case "BINPUT" | "LONG_BINPUT":
+                self._memo[argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(self._memo[argument])
+            case "SETITEMS":
+                items = self._pop_to_mark()
+                _set_items(stack[-1], items)
+            case "BINPERSID":
+                stack.append(self._storage(stack.pop()))
+            case "REDUCE":
+                arguments = stack.pop()
+                stack.append(_call(stack.pop(), arguments))
+            case "MARK":
+                stack.append(_MARK)
+            case "TUPLE":
+                stack.append(tuple(self._pop_to_mark()))
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                items = [stack.pop() for _ in range(int(name[-1]))]
+                stack.append(tuple(reversed(items)))
+            case "EMPTY_TUPLE" | "EMPTY_DICT":
+                stack.append(() if name == "EMPTY_TUPLE" else {})
+            case "NEWTRUE" | "NEWFALSE":
+                stack.append(name == "NEWTRUE")
+            case "GLOBAL":
+                stack.append(_Name(str(argument)))
+            case "BININT1" | "BININT2" | "BININT" | "BINFLOAT" | "BINUNICODE":
+                stack.append(argument)
+            case _:
+                raise InputError(f"its data.pkl holds the instruction {name}, which no prompt has")
 
     def _pop_to_mark(self) -> list[object]:
         items: list[object] = []
-        while not isinstance(item := self._pop(), _Mark):
+        while (item := self._stack.pop()) is not _MARK:
             items.append(item)
         return items[::-1]
 
-    def _set_items(self) -> None:
-        items = self._pop_to_mark()
-        target = self._top()
-        keys = items[0::2]
-        if not isinstance(target, dict) or len(items) % 2 or not all(isinstance(key, str) for key in keys):
-            raise InputError("its data.pkl is malformed")
-        target.update(zip(keys, items[1::2], strict=True))
-
     def _storage(self, identity: object) -> _Storage:
-        """("storage", type, key, device, number of elements) -> its bytes, if they are exactly that many."""
+        """Return the record that ("storage", type, key, device, number of elements) means, if its size is right."""
         match identity:
             case ("storage", _Name(kind), str(key), str(), int(count)) if kind in _STORAGES:
-                record = self._entries.get(f"data/{key}", b"")
-                dtype = _STORAGES[kind]
+                record, dtype = self._entries.get(f"data/{key}", b""), np.dtype(_STORAGES[kind])
                 if count < 1 or count * dtype.itemsize != len(record):
                     raise InputError(f"a tensor declares {shown(count)} elements but {len(record)} bytes are there")
-                return _Storage(torch.frombuffer(bytearray(record), dtype=dtype))
+                return _Storage(record, dtype)
         raise InputError("a tensor's data is not of a known kind (int64, int32 or int16)")
 
-    def _call(self, function: object, arguments: object) -> object:
-        match (function, arguments):
-            case (_Name(text), ()) if text == _ORDERED:
-                return {}
-            case (_Name(text), (_Storage() as storage, int(offset), (int(K), int(T)), (int(row), int(step)), *_)):
-                if text == _REBUILD:
-                    return _view(storage.elements, offset, (K, T), (row, step))
-        raise InputError("its data.pkl calls something no prompt needs")
+
+def _set_items(target: object, items: list[object]) -> None:
+    keys = items[0::2]
+    if not isinstance(target, dict) or len(items) % 2 or not all(isinstance(key, str) for key in keys):
+        raise InputError("its data.pkl is malformed")
+    target.update(zip(keys, items[1::2], strict=True))
 
 
-def _view(elements: Tensor, offset: int, shape: tuple[int, int], strides: tuple[int, int]) -> Tensor:
-    """A copy of the [K, T] view of `elements`, if it lies inside them."""
+def _call(function: object, arguments: object) -> object:
+    """Return the result of the two calls that a prompt holds: of OrderedDict, and of what rebuilds a tensor."""
+    match (function, arguments):
+        case (_Name(text), ()) if text == _ORDERED:
+            return {}
+        case (_Name(text), (_Storage() as storage, int(offset), (int(K), int(T)), (int(row), int(step)), *_)):
+            if text == _REBUILD:
+                return _tensor(storage, offset, (K, T), (row, step))
+    raise InputError("its data.pkl calls something no prompt needs")
+
+
+def _tensor(storage: _Storage, offset: int, shape: tuple[int, int], strides: tuple[int, int]) -> _Tensor:
     K, T = shape
     last = offset + (K - 1) * strides[0] + (T - 1) * strides[1]
     if not 1 <= K <= MAX_CODEBOOKS or not 1 <= T <= MAX_VOICE_FRAMES:
         raise InputError(f"ref_audio_tokens must be [1-{MAX_CODEBOOKS}, 1-{MAX_VOICE_FRAMES}], got [{K}, {T}]")
-    if min(offset, *strides) < 0 or last >= elements.numel():
-        raise InputError(f"a tensor of shape {list(shape)} does not fit its {elements.numel()} elements")
-    return elements.as_strided(shape, strides, offset).clone()
+    if min(offset, *strides) < 0 or last >= len(storage):
+        raise InputError(f"a tensor of shape {list(shape)} does not fit its {len(storage)} elements")
+    return _Tensor(storage, offset, shape, strides)
