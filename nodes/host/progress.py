@@ -1,18 +1,40 @@
-"""Messages to the user while a node runs: warnings in the log and on the node."""
+"""Text on a node: how far it has come while it runs, and its warnings at the end."""
 
 from __future__ import annotations
 
 import logging
+import math
+import time
 
 from server import PromptServer
+
+PAUSE = 0.5  # seconds between two lines of progress
 
 _LOG = logging.getLogger("omnivoice_nodes")
 
 
-def tell(warnings: tuple[str, ...], node_id: object) -> None:
-    """Warnings into the log, and onto the node where there is a window to show it."""
+class ProgressText:
+    """One line on a node, replaced at most every PAUSE seconds."""
+
+    def __init__(self, node_id: object) -> None:
+        self._node_id, self._last = node_id, -math.inf
+
+    def update(self, line: str, *, now: bool = False) -> None:
+        """Show `line`, unless another one was shown a moment ago; now: in any case."""
+        if now or time.monotonic() - self._last >= PAUSE:
+            self._last = time.monotonic()
+            _show(line, self._node_id)
+
+
+def tell(warnings: tuple[str, ...], node_id: object, *, summary: str = "") -> None:
+    """Write warnings into the log, and `summary` and the warnings onto the node."""
     for warning in warnings:
         _LOG.warning("%s", warning)
+    _show("\n".join([summary] * bool(summary) + [*warnings]), node_id)
+
+
+def _show(text: str, node_id: object) -> None:
+    """Show `text` on the node, where there is a window to show it in."""
     server = getattr(PromptServer, "instance", None)
-    if warnings and node_id is not None and server is not None:
-        server.send_progress_text("\n".join(warnings), str(node_id))
+    if text and node_id is not None and server is not None:
+        server.send_progress_text(text, str(node_id))

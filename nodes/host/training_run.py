@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 
 import comfy.model_management as mm
 import comfy.utils
-from server import PromptServer
 
 from ...omnivoice.engine import Engine
 from ...omnivoice.errors import OmniVoiceError
@@ -22,10 +20,9 @@ from ...omnivoice.train.loop import Outcome, train
 from ...omnivoice.train.run import RunFolder
 from ...omnivoice.train.trainer import StepReport, Trainer, clock
 from ...omnivoice.types import GenerationRequest
-from . import models
+from . import models, progress
 
 SAMPLES = "samples"  # in the run's folder
-PAUSE = 0.5  # seconds between two lines of progress
 
 _LOG = logging.getLogger("omnivoice_nodes")
 
@@ -46,7 +43,7 @@ class TrainingRun:
         self.bar = comfy.utils.ProgressBar(trainer.settings.steps)
         self.steps, self.tokens, self.seconds = 0, 0, 0.0  # done here, not in an earlier try
         self.faults: list[str] = []
-        self._validated, self._told, self._cancelled = math.nan, -math.inf, False
+        self._validated, self._text, self._cancelled = math.nan, progress.ProgressText(node_id), False
 
     def train(self, *, keep: bool) -> Outcome:
         """Until it ends or is cancelled. keep: then that ends the training alone; else it raises ComfyUI's interrupt,
@@ -76,11 +73,7 @@ class TrainingRun:
             self.bar.update_absolute(report.step, report.steps)
         except mm.InterruptProcessingException:
             self._cancelled = True
-        server, now = getattr(PromptServer, "instance", None), time.monotonic()
-        due = now - self._told >= PAUSE or self._cancelled or report.step >= report.steps
-        if server is not None and self.node_id is not None and due:
-            self._told = now
-            server.send_progress_text(self._line(report), str(self.node_id))
+        self._text.update(self._line(report), now=self._cancelled or report.step >= report.steps)
         return self._cancelled
 
     def _line(self, report: StepReport) -> str:

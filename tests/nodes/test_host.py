@@ -222,3 +222,17 @@ def test_validate_gives_true_or_the_message(pack: SimpleNamespace) -> None:
     validate = pack.host.values.validate
     assert validate(check, "good") is True and validate(check, None) is True  # None: a link, not known yet
     assert validate(check, "bad") == "name must be good, got 'bad'"
+
+
+def test_progress_text_is_not_sent_more_often_than_it_can_be_read(pack: SimpleNamespace, host, monkeypatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(pack.host.progress.time, "monotonic", lambda: now)
+    text = pack.host.progress.ProgressText("7")
+    for seconds, line in ((0, "first"), (0.4, "too soon"), (0.2, "second"), (0.1, "too soon")):
+        now += seconds
+        text.update(line)
+    text.update("last", now=True)
+    text.update("too soon")
+    assert host.texts == [("first", "7"), ("second", "7"), ("last", "7")]
+    pack.host.progress.ProgressText(None).update("nobody to show it to")
+    assert len(host.texts) == 3
