@@ -2,7 +2,7 @@
 
 from .nodes import comfy_entrypoint
 
-# Help pages, web/docs/<node id>.md, which ComfyUI shows beside a node. There is no JavaScript in it.
+# Help pages, web/docs/<node id>.md, and one script, which makes the text box of a new Synthesize higher.
 WEB_DIRECTORY = "./web"
 
 __all__ = ["comfy_entrypoint"]
