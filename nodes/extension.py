@@ -12,6 +12,7 @@ from .download import Download
 from .load import LoadOmniVoice
 from .lora import ApplyLoRA
 from .reference import ReferenceAudio
+from .settings import OmniVoiceSettings
 from .synthesize import Synthesize
 from .timing import FramesToSeconds, SecondsToFrames
 from .train import TrainLoRA
@@ -33,6 +34,7 @@ class OmniVoiceExtension(ComfyExtension):
             ReferenceAudio,
             VoiceDesignAttributes,
             Synthesize,
+            OmniVoiceSettings,
             SaveVoice,
             LoadVoice,
             Download,

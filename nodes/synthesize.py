@@ -1,15 +1,16 @@
-"""Synthesize: text -> speech. The widgets, in an order that saved workflows rely on; the rest is `speech`'s."""
+"""The Synthesize node: text to speech. Expert values come from Settings; widgets become requests in `inputs`."""
 
 from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.generate.presets import PRESETS, compared
+from ..omnivoice.generate.presets import PRESETS, shortcuts_of
 from ..omnivoice.text.languages import language_options
 from . import host
 from .inputs import synthesize as speech
-from .inputs.synthesize import AUTO, CUSTOM, EXPERIMENTAL, STEPS
-from .widgets import CATEGORY, Design, Model, Voice, float_input, int_input
+from .widgets import CATEGORY, Design, Model, Settings, Voice, float_input, int_input
+
+TEXT = "The weather is beautiful today."  # a sentence that the demo voice can say
 
 
 class Synthesize(io.ComfyNode):
@@ -21,161 +22,115 @@ class Synthesize(io.ComfyNode):
             node_id="OmniVoiceSynthesize",
             display_name="OmniVoice Synthesize",
             category=CATEGORY,
-            description="Speaks a text: in a cloned voice, in a described one, or in one of the model's own choice. "
+            description="Speaks a text in a cloned voice, in a described voice, or in a voice that the model chooses. "
             "A list of texts or voices gives a list of recordings.",
             search_aliases=["tts", "text to speech", "speak", "speech", "omnivoice"],
             is_input_list=True,
-            inputs=[
-                Model.Input("model", tooltip="From Load OmniVoice."),
-                *_widgets(),
-                Voice.Input(
-                    "voice",
-                    optional=True,
-                    tooltip="A recorded voice to clone, from Reference Audio, Load Voice or another Synthesize.",
-                ),
-                Design.Input(
-                    "design",
-                    optional=True,
-                    tooltip="A described voice, from Voice Design Attributes. With a voice too, the recording leads.",
-                ),
-                *_later_widgets(),
-                *_expert_widgets(),
-            ],
+            inputs=[Model.Input("model", tooltip="From Load OmniVoice."), *_widgets(), *_sockets()],
             outputs=[
-                io.Audio.Output(display_name="audio", tooltip="The speech, mono, 24 kHz.", is_output_list=True),
+                io.Audio.Output(display_name="audio", tooltip="The speech: mono, 24 kHz.", is_output_list=True),
                 Voice.Output(
                     display_name="voice",
-                    tooltip="The voice it spoke with. Connect it to another Synthesize, or save it, to keep a voice "
-                    "that was described or chosen by the model.",
+                    tooltip="The voice of this speech. To keep a voice that you described or that the model chose, "
+                    "connect it to another Synthesize or to Save Voice.",
                     is_output_list=True,
                 ),
-                io.Float.Output(display_name="seconds", tooltip="Length of the speech.", is_output_list=True),
+                io.Float.Output(
+                    display_name="seconds", tooltip="Length of the speech, in seconds.", is_output_list=True
+                ),
                 io.String.Output(
-                    display_name="report", tooltip="Seed, frames, chunks, settings and warnings.", is_output_list=True
+                    display_name="report",
+                    tooltip="Length, seed, voice, chunks, settings and warnings, as text.",
+                    is_output_list=True,
                 ),
             ],
             hidden=[io.Hidden.unique_id],
         )
 
     @classmethod
-    def validate_inputs(cls, text: object = None, duration: object = None, exact_length: object = None) -> bool | str:
-        return speech.refusal(text, duration, exact_length)
+    def validate_inputs(cls, text: object = None) -> bool | str:
+        """Check the text. No other input is named here, because ComfyUI repeats the message for every named one."""
+        return speech.validate_text(text)
 
     @classmethod
     @host.values.guarded
     def execute(cls, model: list[object], **inputs: list[object]) -> io.NodeOutput:
         loaded = [host.models.loaded(one) for one in model]
         requests = speech.requests_from(inputs)
-        spoken = host.speech.speak(host.values.only(loaded, "model"), requests)
-        warnings = [*speech.steps_warnings(inputs, requests), *(w for one in spoken for w in one.warnings)]
-        host.progress.tell(tuple(dict.fromkeys(warnings)), cls.hidden.unique_id)
+        spoken = host.speech.speak(host.values.only(loaded, "model"), requests, cls.hidden.unique_id)
+        host.progress.tell(speech.warnings_of(spoken), cls.hidden.unique_id, summary=speech.summary(requests, spoken))
         return io.NodeOutput(
-            [host.values.audio_from(one.waveform) for one in spoken],
-            [one.voice for one in spoken],
-            [one.seconds for one in spoken],
-            [speech.report(request, one) for request, one in zip(requests, spoken)],
+            [host.values.audio_from(one.waveform) for one in spoken.values()],
+            [one.voice for one in spoken.values()],
+            [one.seconds for one in spoken.values()],
+            [speech.report(requests[label], one) for label, one in spoken.items()],
         )
 
 
 def _widgets() -> list[io.Input]:
-    """The first ones. Saved values are positional, so new ones go to the end of `_expert_widgets`."""
+    menu = io.Combo.Input(
+        "language",
+        options=[speech.AUTO, *(name for _, name in language_options())],
+        default=speech.AUTO,
+        tooltip="The language of the text. auto lets the model find out. A linked text may also be an id or a tag, "
+        "such as en or en-US.",
+        optional=True,
+    )
     return [
         io.String.Input(
             "text",
             multiline=True,
-            default="Hello, this is OmniVoice.",
+            default=TEXT,
             dynamic_prompts=False,
-            tooltip="What to say, in any of the languages. [laughter], [sigh] and the other tags are spoken as sounds.",
+            tooltip="What to say, in any language of the model. It may hold sounds such as [laughter] and pauses such "
+            "as [pause 0.5s].",
         ),
         int_input(
             "seed",
             0,
-            "Same seed and settings: same speech. Another seed: another reading.",
+            "The same seed and settings give the same speech. Another seed gives another reading of the text.",
             control_after_generate=True,
+            optional=True,
         ),
-        int_input("steps", STEPS, "Decoding steps: 16 is quick, 32 is good. Counts only if preset is custom."),
-        float_input("guidance", 2.0, 0.1, "How strongly the text and the voice are followed; 0 is quicker and looser."),
-        float_input("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast."),
-        float_input("duration", 0.0, 0.1, "Length in seconds; 0 lets the text decide. Overrides speed."),
-        io.Combo.Input(
-            "language",
-            options=[AUTO, *(name for _, name in language_options())],
-            default=AUTO,
-            tooltip="The language of the text; auto leaves it to the model.",
-        ),
-    ]
-
-
-def _later_widgets() -> list[io.Input]:
-    """Optional, since prompts saved before them lack them."""
-    return [
-        io.Combo.Input("preset", options=[CUSTOM, *PRESETS], default=CUSTOM, tooltip=_preset_tooltip(), optional=True),
-        _switch("exact_length", False, "Make the speech exactly as long as duration says, to the sample.", False),
-        _switch("split_lines", False, "Speak every line as a recording of its own: the outputs become lists.", False),
-    ]
-
-
-def _expert_widgets() -> list[io.Input]:
-    more = {"advanced": True, "optional": True}
-    ours, upstream = speech.CHUNKING
-    return [
-        _switch("denoise", True, "Ask for clean speech where the reference is noisy.", True),
-        _switch("post_process", True, "Shorten long silences at the ends and inside.", True),
-        float_input("pad_seconds", 0.1, 0.05, "Silence added at each end.", **more),
-        float_input("fade_seconds", 0.1, 0.05, "Fade in and out at each end.", **more),
-        float_input("chunk_seconds", 15.0, 0.5, "Long texts are spoken in pieces of about this length.", **more),
-        float_input("chunk_threshold_seconds", 30.0, 0.5, "Texts up to this length are spoken in one piece.", **more),
-        io.Combo.Input(
-            "chunking",
-            options=[*speech.CHUNKING],
-            default=ours,
-            tooltip=f"Where long texts are cut: {ours} cuts between sentences and clauses, {upstream} as the original "
-            "package does.",
-            **more,
-        ),
+        io.Combo.Input("preset", options=[*PRESETS], default=speech.PRESET, tooltip=_preset_tooltip(), optional=True),
+        io.MultiType.Input(menu, types=[io.String]),  # so that a STRING can be linked, and any spelling sent over HTTP
+        float_input("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast.", optional=True),
         float_input(
-            "t_shift",
+            "duration",
+            0.0,
             0.1,
-            0.01,
-            "Small values decide most of the speech in the last steps; 1: as much in each step.",
-            **more,
+            "Length in seconds. 0 lets the text decide; any other value overrides speed.",
+            optional=True,
         ),
-        float_input("layer_penalty", 5.0, 0.5, "How strongly the coarse part of the sound is decided first.", **more),
-        float_input(
-            "position_temperature", 5.0, 0.5, "Randomness of the order in which the sound is decided; 0: none.", **more
-        ),
-        float_input(
-            "class_temperature", 0.0, 0.1, "Randomness of the sound itself; 0: always the likeliest sound.", **more
-        ),
-        int_input(
-            "unconditional_every",
-            1,
-            "EXPERIMENTAL, changes the speech. Do the second half of the work of guidance only at every Nth step; "
-            "1 = at each step: exact. Without effect at guidance 0. 2 is 1.16 times as fast (32 steps, CPU); a small "
-            "test model then got 81 % of the words right, exact 85 %.",
-            prefix=EXPERIMENTAL,
-            **more,
-        ),
-        int_input(
-            "prefix_every",
-            1,
-            "EXPERIMENTAL, changes the speech. Recompute what the model worked out for text and reference only every "
-            "N steps; 1 = at each step: exact.",
-            prefix=EXPERIMENTAL,
-            **more,
-        ),
+        _switch("exact_length", "Makes the audio exactly as long as duration says, to the sample. Needs a duration."),
+        _switch("split_lines", "Speaks every line of the text as a separate recording. The outputs become lists."),
     ]
 
 
-def _switch(name: str, default: bool, tooltip: str, advanced: bool) -> io.Input:
-    return io.Boolean.Input(name, default=default, tooltip=tooltip, optional=True, advanced=advanced)
+def _sockets() -> list[io.Input]:
+    return [
+        Voice.Input(
+            "voice",
+            optional=True,
+            tooltip="A recorded voice to clone, from Reference Audio, Load Voice or another Synthesize.",
+        ),
+        Design.Input(
+            "design",
+            optional=True,
+            tooltip="A described voice, from Voice Design Attributes. If a voice is connected too, the recording "
+            "decides.",
+        ),
+        Settings.Input("settings", optional=True, tooltip="Expert values, from OmniVoice Settings."),
+    ]
+
+
+def _switch(name: str, tooltip: str) -> io.Input:
+    return io.Boolean.Input(name, default=False, tooltip=tooltip, optional=True)
 
 
 def _preset_tooltip() -> str:
-    steps = ", ".join(f"{name} = {preset.steps}" for name, preset in PRESETS.items())
-    measured = "; ".join(compared(name) for name, preset in PRESETS.items() if preset.steps != STEPS)
-    return (
-        f"More steps speak better and take longer: {steps} steps, whatever the steps widget says; {CUSTOM} = the steps "
-        f"widget counts. Measured by the model's authors (arXiv 2604.00688, table 9, three test sets), against "
-        f"{STEPS} steps: {measured}. UTMOS is a score for natural speech, 1 to 5."
-    )
+    presets = [
+        f"{name}: {preset.steps} steps{', approximate' if shortcuts_of(preset) else ''}"
+        for name, preset in PRESETS.items()
+    ]
+    return f"Speed against quality. More steps give better speech and take longer. {'; '.join(presets)}."

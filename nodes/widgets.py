@@ -1,6 +1,6 @@
-"""Sockets, the menu category, and input factories that every node shares.
+"""Sockets, the menu category, and the number inputs that every node shares.
 
-Number widgets take their ranges from the engine's table of limits, which checks the values again when a node runs.
+Ranges come from the engine's table of limits, which checks the values again when a node runs.
 """
 
 from __future__ import annotations
@@ -12,41 +12,25 @@ from ..omnivoice.intake.limits import LIMITS
 Model = io.Custom("OMNIVOICE_MODEL")  # host.models.LoadedModel
 Voice = io.Custom("OMNIVOICE_VOICE")  # omnivoice VoicePrompt: a recorded voice
 Design = io.Custom("OMNIVOICE_DESIGN")  # omnivoice VoiceDesign: a described voice
+Settings = io.Custom("OMNIVOICE_SETTINGS")  # inputs.synthesize.SpeechSettings: expert values for Synthesize
 TrainingData = io.Custom("OMNIVOICE_DATASET")  # omnivoice train.clips.Dataset: clips of codes with texts
 TrainingSettings = io.Custom("OMNIVOICE_TRAINING_SETTINGS")  # inputs.training.TrainingOptions: for Train LoRA
 CATEGORY = "audio/omnivoice"
 
 
 def int_input(
-    name: str,
-    default: int,
-    tooltip: str,
-    *,
-    prefix: str = "",
-    limits: str = "",
-    low: int | None = None,
-    **extra: object,
+    name: str, default: int, tooltip: str, *, limits: str = "", low: int | None = None, **extra: object
 ) -> io.Int.Input:
     """Return an INT input with the limits of `name`, or of `limits` if given; `low` replaces the lower one."""
     limit = LIMITS[limits or name]
     lowest = int(limit.low) if low is None else low
-    return io.Int.Input(prefix + name, default=default, min=lowest, max=int(limit.high), tooltip=tooltip, **extra)
+    return io.Int.Input(name, default=default, min=lowest, max=int(limit.high), tooltip=tooltip, **extra)
 
 
 def float_input(
-    name: str,
-    default: float,
-    step: float,
-    tooltip: str,
-    *,
-    prefix: str = "",
-    limits: str = "",
-    low: float | None = None,
-    **extra: object,
+    name: str, default: float, step: float, tooltip: str, *, limits: str = "", low: float | None = None, **extra: object
 ) -> io.Float.Input:
     """Return a FLOAT input with the limits of `name`, or of `limits` if given; `low` replaces the lower one."""
     limit = LIMITS[limits or name]
     lowest = float(limit.low) if low is None else low
-    return io.Float.Input(
-        prefix + name, default=default, min=lowest, max=float(limit.high), step=step, tooltip=tooltip, **extra
-    )
+    return io.Float.Input(name, default=default, min=lowest, max=float(limit.high), step=step, tooltip=tooltip, **extra)

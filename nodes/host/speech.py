@@ -1,22 +1,24 @@
-"""Voices encoded and requests spoken with a loaded model: memory asked for, progress shown, cancel heard.
+"""Encodes voices and speaks requests with a loaded model: asks for memory, shows progress, listens for Cancel.
 
 ComfyUI moves the weights; it is asked for room at the start of every execution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 import comfy.model_management as mm
 import comfy.utils
 
-from ...omnivoice.types import GenerationRequest, Speech, VoicePrompt, Waveform
-from . import values
+from ...omnivoice.train.trainer import clock
+from ...omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
+from . import progress, values
 from .models import LoadedModel
 
 
 def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts: Sequence[str]) -> list[VoicePrompt]:
-    """A voice from each recording; the codec's encoder alone is brought to the device."""
+    """Return a voice for each recording. Only the codec's encoder is brought to the device."""
     memory = max(model.engine.estimate_encode_bytes(*pair) for pair in zip(waveforms, transcripts))
     mm.load_models_gpu([model.encoder], memory_required=memory)
     voices = []
@@ -27,12 +29,27 @@ def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts
     return voices
 
 
-def speak(model: LoadedModel, requests: Sequence[GenerationRequest]) -> list[Speech]:
-    """Requests spoken, with progress and cancel at every step. Refused before anything is moved if one is wrong."""
-    plans = model.engine.plan(requests)
+def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id: object = None) -> dict[str, Speech]:
+    """Speak {label: request}; return {label: speech}.
+
+    A request that is wrong is refused by its label before any weights move. Progress is shown, and Cancel is heard,
+    at every step.
+    """
+    plans = list[GenerationPlan]()
+    for label, request in requests.items():
+        with values.naming(label):
+            plans += model.engine.plan([request])
     free = working_memory(model)
     memory = model.engine.estimate_bytes(plans, free_bytes=free)
     mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
+    on_step = _progress(sum(len(plan.chunks) for plan in plans), node_id)
+    return dict(zip(requests, model.engine.generate_plans(plans, on_step=on_step, free_bytes=free)))
+
+
+def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:
+    """Return what is called with (steps done, steps in all): it moves the bar and the line on the node, and raises
+    ComfyUI's interrupt after Cancel."""
+    text, start = progress.ProgressText(node_id), time.monotonic()
     bar: comfy.utils.ProgressBar | None = None
 
     def on_step(done: int, total: int) -> None:
@@ -40,13 +57,16 @@ def speak(model: LoadedModel, requests: Sequence[GenerationRequest]) -> list[Spe
         mm.throw_exception_if_processing_interrupted()
         bar = bar or comfy.utils.ProgressBar(total)
         bar.update_absolute(done, total)
+        chunk = min(1 + done * chunks // total, chunks)
+        left = (time.monotonic() - start) * (total - done) / done
+        text.update(f"chunk {chunk} of {chunks}, {clock(round(left))} left")
 
-    return model.engine.generate_plans(plans, on_step=on_step, free_bytes=free)
+    return on_step
 
 
 def working_memory(model: LoadedModel) -> int:
-    """Bytes that a run may work with: what will be free once all weights are there, so that nothing has to make way
-    for a larger batch; and at least what ComfyUI clears for any run (minimum_inference_memory, since before 0.14)."""
+    """Return how many bytes a run may use: what is free once all weights are loaded, so that a larger batch moves
+    nothing out, and at least what ComfyUI frees for any run (minimum_inference_memory, since before 0.14)."""
     missing = sum(patcher.model_size() - patcher.loaded_size() for patcher in (model.lm, model.decoder))
     cleared = mm.minimum_inference_memory() - mm.extra_reserved_memory()
     return int(max(mm.get_free_memory(model.lm.load_device) - missing, cleared))

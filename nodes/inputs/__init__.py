@@ -1,1 +1,1 @@
-"""From what nodes receive to what the engine takes: one module for Synthesize and one for training."""
+"""Translates widget values into the engine's requests: one module for speech and one for training."""

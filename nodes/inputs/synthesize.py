@@ -1,133 +1,163 @@
-"""From the widgets of Synthesize to the engine's requests, and from its results to a report.
+"""Turns the inputs of Synthesize and Settings into the engine's requests, and the engine's results into a report.
 
-What is unusual: every input is a list. A list on any of them (lines of a text, voices of a batch) makes one request
-for each item; shorter lists repeat their last value, as everywhere in ComfyUI. Every value is checked here once more:
-linked ones skip ComfyUI's own checks. Schema and sockets are `synthesize`'s.
+Every input of Synthesize is a list. A list on any of them (lines of a text, voices of a batch) makes one request for
+each item; shorter lists repeat their last value, as everywhere in ComfyUI. None means "not connected". Only what the
+engine does not know (sockets, presets, lines) is checked here; numbers, switches and texts are checked by the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import InputError
-from ...omnivoice.generate.plan import CHUNKING, make_plan
+from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS
-from ...omnivoice.intake.limits import check_number, check_whole, shown
+from ...omnivoice.intake.limits import shown
+from ...omnivoice.text.languages import language_id
 from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
 AUTO = "auto"
-CUSTOM = "custom"
-STEPS = Sampling().steps
-EXPERIMENTAL = "experimental_"
+PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
-NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds")
-SWITCHES = ("exact_length", "denoise", "post_process")
+LABEL_CHARS = 30  # of a text, to recognise it by
+SHOWN_LABELS = 5
+FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
 SAMPLING = ("guidance", "t_shift", "layer_penalty", "position_temperature", "class_temperature")
-EXPERIMENTS = ("unconditional_every", "prefix_every")
+REQUEST = (
+    "denoise",
+    "post_process",
+    "pad_seconds",
+    "fade_seconds",
+    "chunking",
+    "chunk_seconds",
+    "chunk_threshold_seconds",
+)
+DEFAULTS = GenerationRequest(text="")
 
 
-def requests_from(inputs: Mapping[str, Sequence[object]]) -> list[GenerationRequest]:
-    """One request for each item of the longest list, or for each line where split_lines is on; raises InputError."""
+@dataclass(frozen=True)
+class SpeechSettings:
+    """What an OMNIVOICE_SETTINGS socket carries: the values that Settings gives, by name, checked by the engine.
+
+    A value that is missing is the preset's, or the engine's default.
+    """
+
+    values: Mapping[str, Any]
+
+    def apply(self, request: GenerationRequest) -> GenerationRequest:
+        """Return `request` with these values in place of its own."""
+        sampling = {name: self.values[name] for name in (*FROM_PRESET, *SAMPLING) if name in self.values}
+        options = {name: self.values[name] for name in REQUEST if name in self.values}
+        return replace(request, sampling=replace(request.sampling, **sampling), **options)
+
+
+def settings_from(inputs: Mapping[str, object]) -> SpeechSettings:
+    """Return the settings that the widgets of Settings give. Raises InputError for a value that is out of range."""
+    given = {name: value for name, value in inputs.items() if value is not None}
+    by_preset = [name for name in FROM_PRESET if type(given.get(name)) is int and given[name] == 0]
+    settings = SpeechSettings({name: value for name, value in given.items() if name not in by_preset})
+    checked_request(settings.apply(DEFAULTS))
+    return settings
+
+
+def requests_from(inputs: Mapping[str, Sequence[object]]) -> dict[str, GenerationRequest]:
+    """Return {label: request} for each item of the longest list, or for each line where split_lines is on.
+
+    A label says which item of the list, or which line of the text, it is, and its first words. Raises InputError that
+    starts with the label; with a single item there is none.
+    """
     sizes = {name: len(values) for name, values in inputs.items()}
     if 0 in sizes.values():
         raise InputError(f"{', '.join(name for name, size in sizes.items() if not size)} is an empty list")
-    items = [
-        {name: values[min(i, len(values) - 1)] for name, values in inputs.items()} for i in range(max(sizes.values()))
-    ]
-    requests = [_request(line) for item in items for line in _lines(item)]
-    if len(requests) > MAX_REQUESTS:
-        raise InputError(f"at most {MAX_REQUESTS} texts can be spoken at once, got {len(requests)}: split the list")
+    count = max(sizes.values())
+    rows = [{name: values[min(i, len(values) - 1)] for name, values in inputs.items()} for i in range(count)]
+    spoken = [line for i, row in enumerate(rows, 1) for line in _lines(row, f"item {i}" if count > 1 else "")]
+    if len(spoken) > MAX_REQUESTS:
+        raise InputError(f"at most {MAX_REQUESTS} texts can be spoken at once, got {len(spoken)}: split the list")
+    requests = {}
+    for place, row in spoken:
+        label = f"{place} ({shown(_first_words(row.get('text')))})" if len(spoken) > 1 else ""
+        with host.values.naming(label):
+            requests[label] = _request(row)
     return requests
 
 
-def _lines(item: Mapping[str, object]) -> list[dict[str, object]]:
-    """The item as it is, or once for each line of its text that is not blank."""
-    rest = {name: value for name, value in item.items() if name != "split_lines"}
-    if not _switch("split_lines", item.get("split_lines", False)):
-        return [rest]
-    lines = [line for line in _string("text", item["text"]).splitlines() if line.strip()]
-    return [{**rest, "text": line} for line in lines] or [rest]
+def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, object]]]:
+    """Return [(place, row)], or one pair for each line of its text that is not blank, numbered as in the text."""
+    given = {name: value for name, value in row.items() if value is not None}
+    split, text = given.pop("split_lines", False), given.get("text")
+    if not isinstance(split, bool):
+        with host.values.naming(place):
+            raise InputError(f"split_lines must be true or false, got {shown(split)}")
+    lines = text.splitlines() if split and isinstance(text, str) else []
+    before = f"{place}, " * bool(place)
+    found = [(f"{before}line {i}", {**given, "text": line}) for i, line in enumerate(lines, 1) if line.strip()]
+    return found or [(place, given)]
 
 
-def _request(item: Mapping[str, object]) -> GenerationRequest:
-    voice, design, duration = item.get("voice"), item.get("design"), item.get("duration", 0.0)
-    language, chunking = _string("language", item.get("language", AUTO)), item.get("chunking", CHUNKING[0])
+def _first_words(text: object) -> object:
+    return text if not isinstance(text, str) or len(text) <= LABEL_CHARS else f"{text[:LABEL_CHARS]}..."
+
+
+def _request(given: Mapping[str, Any]) -> GenerationRequest:
+    """Return the request of one item; None values were left out. The engine checks what is not checked here."""
+    voice, design, settings = given.get("voice"), given.get("design"), given.get("settings", SpeechSettings({}))
+    host.values.checked(SpeechSettings, settings, "settings", "OmniVoice Settings")
     if voice is not None:
-        voice = host.values.checked(VoicePrompt, voice, "voice", "Reference Audio, Load Voice or another Synthesize")
+        host.values.checked(VoicePrompt, voice, "voice", "Reference Audio, Load Voice or another Synthesize")
     if design is not None:
-        design = host.values.checked(VoiceDesign, design, "design", "Voice Design Attributes")
-    if not isinstance(chunking, str) or chunking not in CHUNKING:
-        raise InputError(f"chunking must be one of {', '.join(CHUNKING)}, got {shown(chunking)}")
-    return GenerationRequest(
-        text=_string("text", item["text"]),
+        host.values.checked(VoiceDesign, design, "design", "Voice Design Attributes")
+    preset, language, duration = given.get("preset", PRESET), given.get("language", AUTO), given.get("duration", 0)
+    if not isinstance(preset, str) or preset not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(preset)}")
+    language_id(language)  # refuses an unknown one, of which the engine only warns
+    request = GenerationRequest(
+        text=given.get("text"),
         voice=voice,
         design=design,
         language=None if language == AUTO else language,
-        seed=check_whole("seed", item.get("seed", 0)),
-        speed=check_number("speed", item.get("speed", 1.0)),
-        # 0 stands for "not given"; anything else must be a duration, so -1 and NaN are refused.
-        duration=None if type(duration) in (int, float) and duration == 0 else check_number("duration", duration),
-        sampling=_sampling(item),
-        chunking=chunking,
-        **{name: _switch(name, item[name]) for name in SWITCHES if name in item},
-        **{name: check_number(name, item[name]) for name in NUMBERS if name in item},
+        seed=given.get("seed", 0),
+        speed=given.get("speed", 1.0),
+        duration=None if type(duration) in (int, float) and duration == 0 else duration,
+        exact_length=given.get("exact_length", False),
+        sampling=PRESETS[preset].apply(Sampling()),
+    )
+    return settings.apply(request)
+
+
+def validate_text(text: object) -> bool | str:
+    """Return True, or why a text that is no link cannot be spoken. `text` is a list of one, or of None for a link."""
+    return host.values.validate(_check_text, text[0] if isinstance(text, list) else None)
+
+
+def _check_text(text: Any) -> None:
+    if text == "None":  # ComfyUI turns a null in a prompt over HTTP into this string
+        raise InputError("text must be a string, got None: write a text; for the word itself, write None.")
+    make_plan(GenerationRequest(text, seed=0))
+
+
+def warnings_of(spoken: Mapping[str, Speech]) -> tuple[str, ...]:
+    """Return every warning once; of a batch, with the labels of the items that it is about unless it is about all."""
+    labels: dict[str, list[str]] = {}
+    for label, speech in spoken.items():
+        for warning in dict.fromkeys(speech.warnings):
+            labels.setdefault(warning, []).append(label)
+    return tuple(
+        warning if len(about) == len(spoken) else f"{_listed(about)}: {warning}" for warning, about in labels.items()
     )
 
 
-def _sampling(item: Mapping[str, object]) -> Sampling:
-    preset = item.get("preset", CUSTOM)
-    if not isinstance(preset, str) or preset not in (CUSTOM, *PRESETS):
-        raise InputError(f"preset must be one of {', '.join((CUSTOM, *PRESETS))}, got {shown(preset)}")
-    sampling = Sampling(
-        steps=check_whole("steps", item.get("steps", STEPS)),
-        **{name: check_number(name, item[name]) for name in SAMPLING if name in item},
-        **{name: check_number(name, item[EXPERIMENTAL + name]) for name in EXPERIMENTS if EXPERIMENTAL + name in item},
-    )
-    return PRESETS[preset].apply(sampling) if preset in PRESETS else sampling
-
-
-def _string(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{name} must be a string, got {shown(value)}")
-    return value
-
-
-def _switch(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{name} must be true or false, got {shown(value)}")
-    return value
-
-
-def steps_warnings(inputs: Mapping[str, Sequence[object]], requests: Sequence[GenerationRequest]) -> list[str]:
-    """The steps widgets that a preset overrides."""
-    taken = {request.sampling.steps for request in requests}
-    lost = sorted({asked for asked in inputs.get("steps", ()) if isinstance(asked, int)} - taken - {STEPS})
-    return [
-        f"the preset decides the steps; the steps widget ({asked}) counts only where preset is {CUSTOM}"
-        for asked in lost
-    ]
-
-
-def refusal(text: object, duration: object, exact_length: object) -> bool | str:
-    """For validation: True, or what is wrong with values that are no links. Each is None, or a list of one."""
-    try:
-        for value in text if isinstance(text, list) else ():
-            make_plan(GenerationRequest(_string("text", value), seed=0))
-        seconds = [value for value in duration if value != 0] if isinstance(duration, list) else None
-        for value in seconds or ():
-            check_number("duration", value)
-        exact = isinstance(exact_length, list) and any(_switch("exact_length", value) for value in exact_length)
-        if exact and seconds == []:
-            raise InputError("exact_length needs a duration: give the seconds the speech must last")
-    except InputError as error:
-        return str(error)
-    return True
+def _listed(labels: Sequence[str]) -> str:
+    more = len(labels) - SHOWN_LABELS
+    return ", ".join(labels[:SHOWN_LABELS]) + (f" and {more} more" if more > 0 else "")
 
 
 def report(request: GenerationRequest, speech: Speech) -> str:
-    """What was spoken, with which settings: several lines of plain text."""
+    """Return what was spoken and with which settings, as several lines of plain text."""
     sampling, frames = request.sampling, [codes.shape[1] for codes in speech.codes]
     lines = [
         f"{speech.seconds:.2f} s, seed {speech.seed}, {sampling.steps} steps, guidance {sampling.guidance:g}",
@@ -137,20 +167,16 @@ def report(request: GenerationRequest, speech: Speech) -> str:
     ]
     changed = [
         f"{name} {getattr(request, name)}"
-        for name in ("speed", "duration", "chunking", *SWITCHES, *NUMBERS)
-        if getattr(request, name) not in (_PLAIN_VALUES[name], 1.0 if name == "speed" else None)
+        for name in ("speed", "duration", "exact_length", *REQUEST)
+        if getattr(request, name) not in (getattr(DEFAULTS, name), 1.0 if name == "speed" else None)
     ]
     changed += [
         f"{name} {getattr(sampling, name):g}"
-        for name in (*SAMPLING[1:], *EXPERIMENTS)
-        if getattr(sampling, name) != getattr(Sampling(), name)
+        for name in (*SAMPLING[1:], *FROM_PRESET[1:])
+        if getattr(sampling, name) != getattr(DEFAULTS.sampling, name)
     ]
     lines += [f"settings: {', '.join(changed)}"] if changed else []
     return "\n".join([*lines, *(f"warning: {warning}" for warning in speech.warnings)])
-
-
-_PLAIN = GenerationRequest(text="")
-_PLAIN_VALUES = {name: getattr(_PLAIN, name) for name in ("speed", "duration", "chunking", *SWITCHES, *NUMBERS)}
 
 
 def _voice(request: GenerationRequest) -> str:
@@ -160,3 +186,11 @@ def _voice(request: GenerationRequest) -> str:
     if isinstance(request.design, VoiceDesign):
         return f"designed: {', '.join(request.design.attributes)}"
     return "the model's own choice"
+
+
+def summary(requests: Mapping[str, GenerationRequest], spoken: Mapping[str, Speech]) -> str:
+    """Return one line for the node: what was spoken."""
+    if len(spoken) == 1:
+        ((label, speech),) = spoken.items()
+        return report(requests[label], speech).partition("\n")[0]
+    return f"{len(spoken)} recordings, {sum(speech.seconds for speech in spoken.values()):.2f} s"

@@ -53,10 +53,10 @@ def one_adapter(p, base, name, before, recorded):
     host, lora = p["host"], p["host"].lora
     model = lora.apply_lora(base, name, None, 1.0).model
     tokens = recorded[f"{name}/tokens"].long()
-    found["tokens"] = torch.equal(host.speech.speak(model, [request(p["types"])])[0].codes[0], tokens)
+    found["tokens"] = torch.equal(host.speech.speak(model, {"": request(p["types"])})[""].codes[0], tokens)
     found["patched"] = not same_bits(base.engine.lm, before)
     found["base_after"] = torch.equal(
-        host.speech.speak(base, [request(p["types"])])[0].codes[0], recorded["base/tokens"].long()
+        host.speech.speak(base, {"": request(p["types"])})[""].codes[0], recorded["base/tokens"].long()
     ) and same_bits(base.engine.lm, before)
     patcher = model.lm
     patcher.unpatch_model(patcher.offload_device)
@@ -74,7 +74,7 @@ def stacked(p, base, weights):
     lora, ours = p["host"].lora, p["lora"]
     first = lora.apply_lora(base, "plain", None, 0.5).model
     both = lora.apply_lora(first, "saved", None, -1.5)
-    p["host"].speech.speak(both.model, [request(p["types"])])
+    p["host"].speech.speak(both.model, {"": request(p["types"])})
     dtype = base.engine.lm.get_dtype()
     expected = {key: tensor.to(dtype).float() for key, tensor in weights.items()}
     changes = [(lora.read_lora(LORAS / n, base.engine.lm.config), s) for n, s in (("plain", 0.5), ("saved", -1.5))]
@@ -140,7 +140,7 @@ def main():
         weights = load_file(MODEL / "model.safetensors")
         found["core"] = [core_reads(p, base.engine.lm.config, name, weights) for name in ("plain", "saved", "patterns")]
         zero = lora.apply_lora(base, "saved", None, 0.0).model
-        spoken = host.speech.speak(zero, [request(p["types"])])[0]
+        spoken = host.speech.speak(zero, {"": request(p["types"])})[""]
         found["zero"] = torch.equal(spoken.codes[0], recorded["base/tokens"].long())
         for dtype in ("fp32", "bf16", "fp16"):
             found[dtype] = stacked(

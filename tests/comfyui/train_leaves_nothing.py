@@ -93,10 +93,8 @@ def outcome(p, model, data, **values):
 
 def speech(p, model):
     sampling = p["types"].Sampling(steps=4)
-    (one,) = p["host"].speech.speak(
-        model, [p["types"].GenerationRequest("Hello.", seed=1, duration=1.0, sampling=sampling)]
-    )
-    return torch.cat(one.codes, dim=1)
+    request = p["types"].GenerationRequest("Hello.", seed=1, duration=1.0, sampling=sampling)
+    return torch.cat(p["host"].speech.speak(model, {"": request})[""].codes, dim=1)
 
 
 def interrupted_at(p, count):

@@ -59,6 +59,15 @@ class Kind:
         return SimpleNamespace(kind=self.name, **{"tooltip": None, **keys})
 
 
+class MultiType:
+    """An input that takes links of several types; the widget is that of the input which it wraps."""
+
+    @staticmethod
+    def Input(widget: SimpleNamespace, types: list[Kind]) -> SimpleNamespace:
+        kinds = dict.fromkeys([widget.kind, *(kind.name for kind in types)])
+        return SimpleNamespace(**{**vars(widget), "kind": ",".join(kinds)})
+
+
 def schema(**keys: object) -> SimpleNamespace:
     assert not set(keys) - SCHEMA_KEYS
     return SimpleNamespace(**keys)
@@ -203,6 +212,7 @@ class Host:
             "io",
             **kinds,
             Custom=Kind,
+            MultiType=MultiType,
             Schema=schema,
             ComfyNode=node,
             Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
@@ -272,7 +282,7 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         package = importlib.util.module_from_spec(spec)
         patch.setitem(sys.modules, name, package)
         spec.loader.exec_module(package)
-        parts = {part: part for part in ("host", "extension", "load", "reference", "design", "synthesize")}
+        parts = {p: p for p in ("host", "extension", "load", "reference", "design", "synthesize", "settings")}
         parts |= {"speech": "inputs.synthesize", "training": "inputs.training"}
         nodes = {key: importlib.import_module(f"{name}.nodes.{part}") for key, part in parts.items()}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)

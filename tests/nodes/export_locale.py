@@ -73,7 +73,7 @@ def _node(key: str, schema: SimpleNamespace) -> dict[str, object]:
 def _input(key: str, item: SimpleNamespace) -> dict[str, object]:
     found = {"id": item.id, "type": item.kind, "optional": item.optional, "default": item.default}
     found |= {name: getattr(item, name) for name in RANGES if getattr(item, name, None) is not None}
-    if item.kind == "COMBO":
+    if item.kind.startswith("COMBO"):
         found["options"] = "files" if (key, item.id) in FILE_MENUS else item.options
     return found
 

@@ -16,6 +16,7 @@ IDS = [
     "OmniVoiceReferenceAudio",
     "OmniVoiceVoiceDesignAttributes",
     "OmniVoiceSynthesize",
+    "OmniVoiceSettings",
     "OmniVoiceSaveVoice",
     "OmniVoiceLoadVoice",
     "OmniVoiceDownload",
@@ -29,8 +30,7 @@ IDS = [
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
 ]
-EXPERIMENTAL = ["experimental_unconditional_every", "experimental_prefix_every"]
-WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
+WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [
     {"kind": "clone", "path": "/etc/passwd"},
     {"__value__": 1},
@@ -74,6 +74,14 @@ def run(node: type, **inputs: object) -> object:
     return value
 
 
+def speak(nodes: dict[str, type], **inputs: object) -> object:
+    """The audio of Synthesize, with a Settings node for the inputs that are Settings'."""
+    expert = {name: inputs.pop(name) for name in SETTINGS if name in inputs}
+    if expert:
+        inputs["settings"] = run(nodes["OmniVoiceSettings"], **expert)
+    return run(nodes["OmniVoiceSynthesize"], **inputs)
+
+
 def test_ids_and_descriptions(nodes: dict[str, type]) -> None:
     assert list(nodes) == IDS
     for node in nodes.values():
@@ -83,45 +91,68 @@ def test_ids_and_descriptions(nodes: dict[str, type]) -> None:
         assert len({item.id for item in schema.inputs}) == len(schema.inputs)
 
 
-REQUIRED = ["text", "seed", "steps", "guidance", "speed", "duration", "language"]
-LATER = ["preset", "exact_length", "split_lines"]
-EXPERT = [
-    "denoise",
-    "post_process",
-    "pad_seconds",
-    "fade_seconds",
-    "chunk_seconds",
-    "chunk_threshold_seconds",
-    "chunking",
+SPEAK = ["text", "seed", "preset", "language", "speed", "duration", "exact_length", "split_lines"]
+SETTINGS = [
+    "steps",
+    "guidance",
     "t_shift",
     "layer_penalty",
     "position_temperature",
     "class_temperature",
-    *EXPERIMENTAL,
+    "denoise",
+    "post_process",
+    "pad_seconds",
+    "fade_seconds",
+    "chunking",
+    "chunk_seconds",
+    "chunk_threshold_seconds",
+    "unconditional_every",
+    "prefix_every",
 ]
+BY_PRESET = ("steps", "unconditional_every", "prefix_every")
 
 
-def test_ranges_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
-    numbers = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in ("INT", "FLOAT")]
-    names = [i.id.removeprefix("experimental_") for i in numbers]
+def test_inputs_of_synthesize_and_settings(nodes: dict[str, type]) -> None:
+    """Only what everybody needs is on Synthesize; what may be left out of a prompt has a default."""
+    inputs = nodes["OmniVoiceSynthesize"].define_schema().inputs
+    assert [i.id for i in inputs] == ["model", *SPEAK, "voice", "design", "settings"]
+    assert [i.id for i in inputs if not i.optional] == ["model", "text"]
+    expert = nodes["OmniVoiceSettings"].define_schema().inputs
+    assert [i.id for i in expert] == SETTINGS and all(i.optional for i in expert)
+    assert not any(getattr(i, "advanced", False) for i in (*inputs, *expert))  # it hides nothing in the classic view
+
+
+@pytest.mark.parametrize("node", ["OmniVoiceSynthesize", "OmniVoiceSettings"])
+def test_ranges_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace, node: str) -> None:
+    numbers = [i for i in nodes[node].define_schema().inputs if i.kind in ("INT", "FLOAT")]
     limits = pack.synthesize.float_input.__globals__["LIMITS"]
-    assert [(i.min, i.max) for i in numbers] == [(limits[name].low, limits[name].high) for name in names]
-    assert all(i.min <= i.default <= i.max for i in numbers)
+    for i in numbers:
+        assert (i.min, i.max) == (0 if i.id in BY_PRESET else limits[i.id].low, limits[i.id].high)
+        assert i.min <= i.default <= i.max
 
 
 def test_defaults_are_the_engines(nodes: dict[str, type], pack: SimpleNamespace) -> None:
     """A request made of nothing but defaults is the engine's own, but for the seed."""
     widgets = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in WIDGETS]
-    (request,) = pack.speech.requests_from({i.id: [i.default] for i in widgets})
-    assert request == pack.engine.GenerationRequest(text="Hello, this is OmniVoice.", seed=0, speed=1.0)
+    settings = run(nodes["OmniVoiceSettings"], **{i.id: i.default for i in expert_inputs(nodes)})
+    expected = pack.engine.GenerationRequest(text="The weather is beautiful today.", seed=0, speed=1.0)
+    for more in ({}, {"settings": [settings]}, {"settings": [run(nodes["OmniVoiceSettings"])]}):
+        (request,) = pack.speech.requests_from({**{i.id: [i.default] for i in widgets}, **more}).values()
+        assert request == expected
 
 
-def test_widgets_keep_their_order(nodes: dict[str, type]) -> None:
-    """Saved workflows hold values by position, so what is new goes to the end; saved prompts lack it altogether."""
-    widgets = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.kind in WIDGETS]
-    assert [i.id for i in widgets] == [*REQUIRED, *LATER, *EXPERT]
-    assert [i.id for i in widgets if i.optional] == [*LATER, *EXPERT]
-    assert [i.id for i in widgets if getattr(i, "advanced", False)] == EXPERT
+def expert_inputs(nodes: dict[str, type]) -> list[SimpleNamespace]:
+    return nodes["OmniVoiceSettings"].define_schema().inputs
+
+
+def test_the_default_text_is_one_that_the_demo_voice_can_say(nodes: dict[str, type]) -> None:
+    from omnivoice.text.vocabulary import vocabulary_warnings
+    from omnivoice.weights import locate_checkpoint
+    from omnivoice.weights.demo import demo_model
+
+    text = next(i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "text")
+    words = frozenset(locate_checkpoint(demo_model()).words)
+    assert words and vocabulary_warnings(text.default, words) == ()
 
 
 def test_menus(nodes: dict[str, type]) -> None:
@@ -180,7 +211,7 @@ def test_attribute_outside_the_menu(nodes: dict[str, type], value: object) -> No
 
 
 def test_text_to_audio(nodes: dict[str, type], model: object, host) -> None:
-    audio = run(nodes["OmniVoiceSynthesize"], model=model, text="Hello there.", seed=3, steps=4, duration=1.0)
+    audio = speak(nodes, model=model, text="Hello there.", seed=3, steps=4, duration=1.0)
     waveform = audio["waveform"]
     assert waveform.dtype == torch.float32 and waveform.is_contiguous() and waveform.shape[:2] == (1, 1)
     assert audio["sample_rate"] == 24_000 and bool(torch.isfinite(waveform).all()) and float(waveform.std()) > 1e-4
@@ -188,7 +219,7 @@ def test_text_to_audio(nodes: dict[str, type], model: object, host) -> None:
     models, memory = host.loads[-1]
     assert models == [model.lm, model.decoder] and memory > 0
     assert "encoder" not in vars(model) and "encoder" not in vars(model.engine)
-    again = run(nodes["OmniVoiceSynthesize"], model=model, text="Hello there.", seed=3, steps=4, duration=1.0)
+    again = speak(nodes, model=model, text="Hello there.", seed=3, steps=4, duration=1.0)
     assert torch.equal(waveform, again["waveform"])
 
 
@@ -200,7 +231,7 @@ def test_reference_and_design_to_audio(nodes: dict[str, type], model: object, ho
     assert torch.equal(tone, before)
     assert host.loads == [([model.encoder], host.loads[0][1])] and host.loads[0][1] > 0
     design = run(nodes["OmniVoiceVoiceDesignAttributes"], gender="male")
-    spoken = run(nodes["OmniVoiceSynthesize"], model=model, text="Hello.", steps=2, voice=voice, design=design)
+    spoken = speak(nodes, model=model, text="Hello.", steps=2, voice=voice, design=design)
     assert spoken["waveform"].shape[2] > 2_400
 
 
@@ -215,7 +246,7 @@ def test_every_dtype_of_the_menu(nodes, pack: SimpleNamespace, host, checkpoint:
     assert {p.dtype for p in loaded.lm.model.parameters()} == {wanted}
     for half in (loaded.decoder, loaded.encoder):
         assert {p.dtype for p in half.model.parameters()} == {torch.float32}
-    audio = run(nodes["OmniVoiceSynthesize"], model=loaded, text="Hello.", steps=2)
+    audio = speak(nodes, model=loaded, text="Hello.", steps=2)
     assert bool(torch.isfinite(audio["waveform"]).all()) and float(audio["waveform"].std()) > 1e-4
 
 
@@ -257,55 +288,50 @@ def test_cancel_stops_at_the_next_step(
 ) -> None:
     host.interrupt_after = 2
     with pytest.raises(interrupt):
-        run(nodes["OmniVoiceSynthesize"], model=model, text="Hello.", steps=16)
+        speak(nodes, model=model, text="Hello.", steps=16)
     assert len(host.progress) == 2
     host.interrupt_after, host.progress[:] = None, []
-    run(nodes["OmniVoiceSynthesize"], model=model, text="Hello.", steps=3)
+    speak(nodes, model=model, text="Hello.", steps=3)
     assert len(host.progress) == 3
 
 
-def test_preset_sets_the_steps_and_says_what_it_overrides(nodes: dict[str, type], model: object, host) -> None:
-    speak = {"model": model, "text": "Hello.", "seed": 3, "duration": 0.5}
-    for preset, steps, taken in (
-        ("custom", 5, 5),
-        ("quality", 5, 32),
-        ("balanced", 5, 16),
-        ("draft", 5, 8),
-        ("draft", 8, 8),
-        ("draft", 32, 8),
+def test_preset_decides_unless_settings_says_a_number(nodes: dict[str, type], model: object, host) -> None:
+    say = {"model": model, "text": "Hello.", "seed": 3, "duration": 0.5}
+    for preset, expert, steps in (
+        ("quality", {}, 32),
+        ("balanced", {}, 16),
+        ("fast", {}, 16),
+        ("draft", {}, 8),
+        ("draft", {"steps": 0, "guidance": 1.0}, 8),
+        ("draft", {"steps": 3}, 3),
+        ("quality", {"steps": 8}, 8),
     ):
-        host.progress[:], host.texts[:] = [], []
-        by_name = run(nodes["OmniVoiceSynthesize"], **speak, preset=preset, steps=steps)
-        told = " ".join(text for text, _ in host.texts)
-        assert host.progress[-1] == (taken, taken)
-        assert ("the preset decides the steps; the steps widget (5)" in told) == (steps == 5 != taken)
-        by_number = run(nodes["OmniVoiceSynthesize"], **speak, steps=taken)
-        assert torch.equal(by_name["waveform"], by_number["waveform"])
-    with pytest.raises(ValueError, match="steps must be 1-256, got 0"):
-        run(nodes["OmniVoiceSynthesize"], **speak, preset="draft", steps=0)
+        host.progress[:] = []
+        by_name = speak(nodes, **say, preset=preset, **expert)
+        assert host.progress[-1] == (steps, steps)
+        if preset != "fast" and "guidance" not in expert:
+            assert torch.equal(by_name["waveform"], speak(nodes, **say, steps=steps)["waveform"])
+    assert torch.equal(speak(nodes, **say)["waveform"], speak(nodes, **say, preset="quality")["waveform"])
 
 
-def test_preset_tells_what_the_paper_measured(nodes: dict[str, type]) -> None:
+def test_fast_is_approximate_unless_settings_says_exact(nodes: dict[str, type], model: object, host) -> None:
+    say = {"model": model, "text": "Hello there.", "seed": 3}
+    fast = speak(nodes, **say, preset="fast")
+    shown = host.texts[-1][0]
+    assert "16 steps" in shown and "approximate" in shown and "every 8 steps" in shown and "every 3 steps" in shown
+    same = speak(nodes, **say, steps=16, prefix_every=8, unconditional_every=3)
+    assert torch.equal(fast["waveform"], same["waveform"])
+    exact = speak(nodes, **say, preset="fast", prefix_every=1, unconditional_every=1)
+    assert "approximate" not in host.texts[-1][0]
+    assert torch.equal(exact["waveform"], speak(nodes, **say, preset="balanced")["waveform"])
+    assert not torch.equal(exact["waveform"], fast["waveform"])
+
+
+def test_preset_menu(nodes: dict[str, type]) -> None:
     preset = next(i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "preset")
-    assert preset.options == ["custom", "quality", "balanced", "draft"] and preset.default == "custom"
-    for fact in (
-        "quality = 32, balanced = 16, draft = 8 steps",
-        "arXiv 2604.00688",
-        "8 steps: word errors +0.41 to +0.74 points",
-        "16 steps: word errors +0.15 to +0.20 points, speaker similarity -0.001 to -0.006, UTMOS +0.01 to -0.11",
-    ):
+    assert preset.options == ["quality", "balanced", "fast", "draft"] and preset.default == "quality"
+    for fact in ("quality: 32 steps;", "balanced: 16 steps;", "fast: 16 steps, approximate;", "draft: 8 steps."):
         assert fact in preset.tooltip
-
-
-def test_experimental_options_reach_the_engine_and_are_told(nodes: dict[str, type], model: object, host) -> None:
-    speak = {"model": model, "text": "Hello there.", "seed": 3, "steps": 8}
-    plain = run(nodes["OmniVoiceSynthesize"], **speak)
-    assert host.texts == []
-    for name, value in zip(EXPERIMENTAL, (4, 8)):
-        host.texts[:] = []
-        other = run(nodes["OmniVoiceSynthesize"], **speak, **{name: value})
-        assert not torch.equal(plain["waveform"], other["waveform"])
-        assert "approximate: " in host.texts[0][0] and f"every {value} steps" in host.texts[0][0]
 
 
 BAD = [
@@ -313,13 +339,24 @@ BAD = [
     ("seed", 2**64, "seed must be"),
     ("seed", 1.0, "seed must be"),
     ("steps", 10**9, "steps must be 1-256, got 1000000000"),
-    ("steps", 0, "steps must be"),
+    ("steps", -1, "steps must be"),
+    ("steps", False, "steps must be"),
+    ("unconditional_every", 65, "unconditional_every must be 1-64, got 65"),
+    ("unconditional_every", 1.5, "unconditional_every must be"),
+    ("prefix_every", -1, "prefix_every must be 1-64, got -1"),
+    ("prefix_every", math.nan, "prefix_every must be"),
+    ("split_lines", 1, "split_lines must be true or false, got 1"),
+    ("exact_length", "yes", "exact_length must be True or False, got 'yes'"),
+    ("exact_length", True, "exact_length needs a duration"),
+    ("denoise", "no", "denoise must be True or False, got 'no'"),
+    ("pad_seconds", -1, "pad_seconds must be 0-10, got -1"),
+    ("t_shift", 0, "t_shift must be 0.01-10, got 0"),
+    ("chunking", "words", "chunking must be one of sentences, upstream, got 'words'"),
     ("steps", True, "steps must"),
     ("steps", "32", "steps must"),
     ("guidance", 25, "guidance must be 0-10, got 25"),
     ("guidance", math.nan, "guidance must"),
     ("guidance", "nan", "guidance must"),
-    ("guidance", None, "guidance must"),
     ("speed", 0, "speed must"),
     ("speed", -1.0, "speed must"),
     ("speed", 1e308, "speed must"),
@@ -329,20 +366,13 @@ BAD = [
     ("duration", 1e9, "duration must"),
     ("duration", False, "duration must"),
     ("duration", math.inf, "duration must"),
-    ("text", None, "text must be a string"),
     ("text", {"a": 1}, "text must be a string"),
     ("text", "", "text"),
     ("text", "____", "text"),
     ("text", "a" * 200_001, "text must be at most 200000 characters"),
     ("language", 3, "language must be"),
-    ("language", None, "language must be"),
-    ("preset", "best", "preset must be one of custom, quality, balanced, fast, draft, got 'best'"),
-    ("preset", None, "preset must be"),
+    ("preset", "best", "preset must be one of quality, balanced, fast, draft, got 'best'"),
     ("preset", ["draft"], "preset must be"),
-    ("experimental_unconditional_every", 0, "unconditional_every must be 1-64, got 0"),
-    ("experimental_unconditional_every", 1.5, "unconditional_every must be"),
-    ("experimental_prefix_every", 0, "prefix_every must be 1-64, got 0"),
-    ("experimental_prefix_every", math.nan, "prefix_every must be"),
 ]
 
 
@@ -351,21 +381,42 @@ def test_bad_value_is_refused_before_anything_runs(
     nodes: dict[str, type], model: object, host, name: str, value: object, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        run(nodes["OmniVoiceSynthesize"], **{"model": model, "text": "Hello.", name: value})
+        speak(nodes, **{"model": model, "text": "Hello.", name: value})
     assert host.loads == [] and host.progress == []
 
 
 @pytest.mark.parametrize("literal", LITERALS, ids=repr)
 def test_literal_on_a_socket_is_refused(nodes: dict[str, type], model: object, host, literal: object) -> None:
-    speak, reference = nodes["OmniVoiceSynthesize"], nodes["OmniVoiceReferenceAudio"]
-    for node, inputs in ((speak, {"text": "Hello."}), (reference, {"audio": None, "transcript": ""})):
+    say, reference = nodes["OmniVoiceSynthesize"], nodes["OmniVoiceReferenceAudio"]
+    for node, inputs in ((say, {"text": "Hello."}), (reference, {"audio": None, "transcript": ""})):
         with pytest.raises(ValueError, match="model must come from Load OmniVoice, got"):
             run(node, model=literal, **inputs)
     with pytest.raises(ValueError, match="voice must come from Reference Audio, Load Voice or another Synthesize, got"):
-        run(speak, model=model, text="Hello.", voice=literal)
+        run(say, model=model, text="Hello.", voice=literal)
     with pytest.raises(ValueError, match="design must come from Voice Design Attributes, got"):
-        run(speak, model=model, text="Hello.", design=literal)
+        run(say, model=model, text="Hello.", design=literal)
+    with pytest.raises(ValueError, match="settings must come from OmniVoice Settings, got"):
+        run(say, model=model, text="Hello.", settings=literal)
     assert host.loads == []
+
+
+@pytest.mark.parametrize("name", ["model", *SPEAK, "voice", "design", "settings"])
+def test_none_over_a_link(nodes: dict[str, type], model: object, name: str) -> None:
+    """An optional input counts as not connected; a required one is refused by its name."""
+    inputs = {i.id: i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs}
+    given = {"model": model, "text": "Hello.", "seed": 0, "preset": "draft"}
+    if not inputs[name].optional:
+        with pytest.raises(ValueError, match=f"^{name} must .*, got None"):
+            run(nodes["OmniVoiceSynthesize"], **{**given, name: None})
+        return
+    left_out = {key: value for key, value in given.items() if key != name}
+    expected = run(nodes["OmniVoiceSynthesize"], **left_out)["waveform"]
+    assert torch.equal(run(nodes["OmniVoiceSynthesize"], **{**given, name: None})["waveform"], expected)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_none_over_a_link_of_settings(nodes: dict[str, type], name: str) -> None:
+    assert run(nodes["OmniVoiceSettings"], **{name: None}) == run(nodes["OmniVoiceSettings"])
 
 
 @pytest.mark.parametrize("transcript", [3, {"a": 1}, "a" * 2_001], ids=lambda v: repr(v)[:20])

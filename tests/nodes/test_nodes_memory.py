@@ -43,7 +43,7 @@ def test_the_run_gets_the_budget_that_was_estimated(
         monkeypatch.setattr(model.engine, name, spied(name))
     host.free_memory = free
     request = pack.engine.GenerationRequest("Hello.", duration=0.5, sampling=pack.engine.Sampling(steps=1), seed=1)
-    pack.host.speech.speak(model, [request])
+    pack.host.speech.speak(model, {"": request})
     budget = pack.host.speech.working_memory(model)
     assert calls == [("estimate_bytes", budget, 0), ("generate_plans", budget, 1)]
     assert host.loads[0][1] == model.engine.estimate_bytes(model.engine.plan([request]), free_bytes=budget)

@@ -92,14 +92,14 @@ def _move(shape: Shape, node: str, from_: int, to: int) -> None:
 
 BREAKS: dict[str, Callable[[Shape], object]] = {
     "node .* is gone": lambda s: s.pop("OmniVoiceSaveVoice"),
-    "required inputs were": lambda s: s["OmniVoiceSynthesize"]["inputs"].pop(3),
-    "required inputs were .* in this order": lambda s: _move(s, "OmniVoiceSynthesize", 2, 3),
-    "optional inputs were": lambda s: _move(s, "OmniVoiceSynthesize", 24, 12),
+    "required inputs were": lambda s: s["OmniVoiceSynthesize"]["inputs"].pop(1),
+    "required inputs were .* in this order": lambda s: _move(s, "OmniVoiceSynthesize", 0, 1),
+    "optional inputs were": lambda s: _move(s, "OmniVoiceSynthesize", 11, 9),
     "the required inputs": lambda s: s["LoadOmniVoice"]["inputs"].append({"id": "new", "optional": False}),
     "the optional inputs": lambda s: s["LoadOmniVoice"]["inputs"].insert(0, {"id": "new", "optional": True}),
-    "steps: type was": lambda s: item(s, "OmniVoiceSynthesize", "steps").update(type="FLOAT"),
-    "steps: default was 32": lambda s: item(s, "OmniVoiceSynthesize", "steps").update(default=16),
-    "guidance: the range was": lambda s: item(s, "OmniVoiceSynthesize", "guidance").update(max=9.0),
+    "steps: type was": lambda s: item(s, "OmniVoiceSettings", "steps").update(type="FLOAT"),
+    "steps: default was 0": lambda s: item(s, "OmniVoiceSettings", "steps").update(default=16),
+    "guidance: the range was": lambda s: item(s, "OmniVoiceSettings", "guidance").update(max=9.0),
     "dtype: options went": lambda s: item(s, "LoadOmniVoice", "dtype")["options"].remove("fp16"),
     "options went or moved": lambda s: item(s, "LoadOmniVoice", "dtype")["options"].reverse(),
     "model_name: listed files": lambda s: item(s, "LoadOmniVoice", "model_name").update(options=["a"]),
@@ -124,7 +124,7 @@ def test_the_check_allows_additions_at_the_end(saved: Shape) -> None:
     grown["LoadOmniVoice"]["inputs"].append({"id": "new", "type": "INT", "optional": True, "default": 1})
     grown["LoadOmniVoice"]["outputs"].append({"name": "new", "type": "INT", "is_list": False})
     item(grown, "LoadOmniVoice", "dtype")["options"].insert(1, "fp8")
-    item(grown, "OmniVoiceSynthesize", "steps")["max"] = 512
+    item(grown, "OmniVoiceSettings", "steps")["max"] = 512
     test_nothing_that_workflows_rely_on_went_or_moved(saved, grown)
     with pytest.raises(AssertionError, match=r"gained something: run python tests/nodes/export_locale\.py"):
         test_snapshot_holds_what_is_new(saved, grown)

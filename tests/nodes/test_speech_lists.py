@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+
+EXPERT = ("steps", "guidance", "t_shift", "pad_seconds", "denoise", "unconditional_every", "chunking")
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +27,11 @@ def model(loaded, host):
 
 
 def speak(nodes, model, **inputs):
-    """The four output lists; an input that is no list becomes a list of one."""
+    """The four output lists; an input that is no list becomes a list of one. Settings makes the expert values."""
+    expert = {name: inputs.pop(name) for name in [*inputs] if name in EXPERT}
+    (settings,) = nodes["OmniVoiceSettings"].execute(**{"steps": 2, **expert}).values
     lists = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
-    return nodes["OmniVoiceSynthesize"].execute(model=[model], **{"steps": [2], "seed": [3], **lists}).values
+    return nodes["OmniVoiceSynthesize"].execute(model=[model], **{"settings": [settings], "seed": [3], **lists}).values
 
 
 def encode(nodes, model, batch, transcript):
@@ -100,7 +105,7 @@ def test_the_report_names_what_was_asked_and_what_came(nodes, model) -> None:
         pad_seconds=0.5,
         denoise=False,
         steps=3,
-        experimental_unconditional_every=2,
+        unconditional_every=2,
         chunking="upstream",
     )
     assert seconds == 2.0
@@ -110,47 +115,109 @@ def test_the_report_names_what_was_asked_and_what_came(nodes, model) -> None:
     assert frames.startswith("frames: ") and "in 1 chunks" in frames
     (settings,) = [line for line in report.splitlines() if line.startswith("settings: ")]
     assert settings == (
-        "settings: duration 2.0, chunking upstream, exact_length True, denoise False, pad_seconds 0.5, t_shift 0.2, "
+        "settings: duration 2.0, exact_length True, denoise False, pad_seconds 0.5, chunking upstream, t_shift 0.2, "
         "unconditional_every 2"
     )
-    assert "warning: " in report and "sneeze" in report and "unconditional_every" in report.split("settings")[1]
+    assert "warning: approximate: " in report and "every 2 steps" in report and "sneeze" in report
     plain = speak(nodes, model, text="Hello.")[3][0]
     assert "settings" not in plain and "warning" not in plain
 
 
+def test_a_wrong_item_of_a_list_is_named(nodes, model, host) -> None:
+    """Its number and its first words, whether the node or the engine refuses it; nothing runs."""
+    texts = ["Hello.", "A second one, with rather a lot of words in it.", "Third."]
+    for inputs, message in (
+        ({"voice": [None, "a voice"]}, r"^item 2 \('A second one, with rather a lo\.\.\.'\): voice must come from"),
+        ({"speed": [1.0, 1.0, 9.0]}, r"^item 3 \('Third\.'\): speed must be 0\.25-4, got 9"),
+        ({"preset": ["draft", "best"]}, r"^item 2 .*: preset must be one of"),
+        ({"text": ["One.", "___"]}, r"^item 2 \('___'\): .*nothing to speak"),
+        ({"text": ["One.", None]}, r"^item 2 \(None\): text must be a string, got None"),
+        ({"split_lines": [True, "no"]}, r"^item 2: split_lines must be"),
+        ({"exact_length": [False, True]}, r"^item 2 .*: exact_length needs a duration"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            speak(nodes, model, **{"text": texts, **inputs})
+    assert host.loads == [] and host.progress == []
+    with pytest.raises(ValueError, match=r"^speed must be"):
+        speak(nodes, model, text="Hello.", speed=9.0)
+
+
+def test_a_wrong_line_is_named_by_its_number_in_the_text(nodes, model) -> None:
+    with pytest.raises(ValueError, match=r"^line 4 \('\.\.\.'\): .*nothing to speak"):
+        speak(nodes, model, text="One.\n\nTwo.\n...\nFive.", split_lines=True)
+    with pytest.raises(ValueError, match=r"^item 2, line 3 \('-'\): .*nothing to speak"):
+        speak(nodes, model, text=["One.", "Two.\n\n-"], split_lines=True)
+    with pytest.raises(ValueError, match=r"^nothing to speak"):
+        speak(nodes, model, text="\n \n", split_lines=True)
+
+
+def test_warnings_of_a_batch_say_which_item(nodes, model, host) -> None:
+    _, _, _, reports = speak(nodes, model, text=["Hello.", "[sneeze] Bye.", "Good."], unconditional_every=2)
+    assert ["sneeze" in report for report in reports] == [False, True, False]
+    assert all("warning: approximate" in report for report in reports)
+    shown, node_id = host.texts[-1]
+    assert node_id == "7"
+    summary, *warnings = shown.splitlines()
+    assert summary.startswith("3 recordings, ")
+    assert sorted(line.partition(":")[0] for line in warnings) == ["approximate", "item 2 ('[sneeze] Bye.')"]
+    speak(nodes, model, text=["[sneeze] A."] + ["[sneeze] B."] * 7 + ["C."])
+    (line,) = host.texts[-1][0].splitlines()[1:]
+    assert line.startswith("item 1 ('[sneeze] A.'), item 2 ") and " and 3 more: " in line
+
+
+def test_progress_is_shown_on_the_node(nodes, model, host, loaded_pack, monkeypatch) -> None:
+    monkeypatch.setattr(loaded_pack.host.progress, "PAUSE", 0)
+    audios, *_ = speak(nodes, model, text=["Hello.", "There."], steps=2)
+    *lines, summary = [text for text, node_id in host.texts if node_id == "7"]
+    assert [line.partition(",")[0] for line in lines] == ["chunk 2 of 2", "chunk 2 of 2"]
+    assert all(line.endswith(" left") for line in lines) and lines[-1].endswith("0:00 left")
+    seconds = sum(audio["waveform"].shape[2] for audio in audios) / 24_000
+    assert summary == f"2 recordings, {seconds:.2f} s"
+
+
+def test_progress_is_not_shown_all_the_time(nodes, model, host, loaded_pack, monkeypatch) -> None:
+    monkeypatch.setattr(loaded_pack.host.progress, "PAUSE", 3600)
+    speak(nodes, model, text="Hello.", steps=4)
+    assert len(host.texts) == 2 and "0 steps" not in host.texts[1][0]  # the first step, and the summary
+    assert host.texts[1][0].endswith("4 steps, guidance 2")
+
+
 @pytest.mark.parametrize(
-    "inputs, words",
+    "language, shown", [("English", "English"), ("en", "en"), ("en-US", "en-US"), ("auto", "auto")]
+)
+def test_language_as_name_id_or_tag(nodes, model, language, shown) -> None:
+    (waveform, *_), _, _, (report,) = speak(nodes, model, text="Hello.", language=language)
+    assert f"language: {shown}" in report and "warning" not in report
+    if shown != "auto":
+        english = speak(nodes, model, text="Hello.", language="en")[0][0]
+        assert torch.equal(waveform["waveform"], english["waveform"])
+
+
+def test_language_takes_a_link_of_text(nodes) -> None:
+    """ComfyUI compares a value with a menu only where COMBO is the only type."""
+    (language,) = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "language"]
+    assert language.kind == "COMBO,STRING"
+
+
+@pytest.mark.parametrize(
+    "text, words",
     [
-        ({"text": ["Hello."]}, True),
-        ({"text": None, "duration": None, "exact_length": None}, True),  # linked
-        ({"text": ["  "]}, "text"),
-        ({"text": ["x" * 200_001]}, "200000"),
-        ({"text": [3]}, "text must be a string, got 3"),
-        ({"duration": [-1.0]}, "duration must be above 0 and at most 600, got -1.0"),
-        ({"duration": [float("nan")]}, "duration must be above 0 and at most 600, got nan"),
-        ({"exact_length": [True], "duration": [0.0]}, "exact_length needs a duration"),
-        ({"exact_length": [True], "duration": [2.0]}, True),
-        ({"exact_length": [True], "duration": None}, True),
-        ({"exact_length": ["yes"]}, "exact_length must be true or false, got 'yes'"),
+        (["Hello."], True),
+        (None, True),  # linked
+        ((None,), True),  # linked, too
+        (["  "], "text"),
+        (["x" * 200_001], "200000"),
+        ([3], "text must be a string, got 3"),
+        (["None"], "text must be a string, got None"),  # what ComfyUI makes of null
+        (["None."], True),
     ],
 )
-def test_validation_speaks_our_words(nodes, inputs, words) -> None:
-    got = nodes["OmniVoiceSynthesize"].validate_inputs(**inputs)
+def test_validation_of_the_text(nodes, text, words) -> None:
+    got = nodes["OmniVoiceSynthesize"].validate_inputs(text=text)
     assert got is True if words is True else words in got
 
 
-@pytest.mark.parametrize(
-    "name, value, words",
-    [
-        ("split_lines", 1, "split_lines must be true or false, got 1"),
-        ("denoise", "no", "denoise must be true or false, got 'no'"),
-        ("pad_seconds", -1, "pad_seconds must be 0-10, got -1"),
-        ("t_shift", 0, "t_shift must be 0.01-10, got 0"),
-        ("chunking", "words", "chunking must be one of sentences, upstream, got 'words'"),
-        ("preset", "best", "preset must be one of custom, quality, balanced, fast, draft, got 'best'"),
-        ("experimental_prefix_every", 0, "prefix_every must be 1-64, got 0"),
-    ],
-)
-def test_values_that_came_by_a_link_are_checked_too(nodes, model, name, value, words) -> None:
-    with pytest.raises(ValueError, match=words):
-        speak(nodes, model, text="Hello.", **{name: value})
+def test_only_the_text_is_named_in_validation(nodes) -> None:
+    """ComfyUI repeats the message of validate_inputs for every input that it names."""
+    names = inspect.getfullargspec(nodes["OmniVoiceSynthesize"].validate_inputs).args
+    assert names == ["cls", "text"]

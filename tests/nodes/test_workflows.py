@@ -33,7 +33,7 @@ CORE = {
     "SaveLoRA": [],
     "LossGraphNode": [],
 }
-WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN")
+WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 MAX_PICTURE_BYTES = 300_000
 
 
@@ -110,12 +110,12 @@ def check_value(
     if isinstance(value, list):
         source, slot = value
         kind = prompt[source]["class_type"]
-        assert item.kind == (schemas[kind].outputs[slot].kind if kind in schemas else CORE[kind][slot])
+        assert (schemas[kind].outputs[slot].kind if kind in schemas else CORE[kind][slot]) in item.kind.split(",")
     elif item.kind in ("INT", "FLOAT"):
         assert item.min <= value <= item.max
     elif item.kind == "BOOLEAN":
         assert isinstance(value, bool)
-    elif item.kind == "COMBO" and (node, item.id) not in FILE_MENUS:
+    elif item.kind.startswith("COMBO") and (node, item.id) not in FILE_MENUS:
         assert value in item.options
     else:
         assert isinstance(value, str)
