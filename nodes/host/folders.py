@@ -10,6 +10,7 @@ import logging
 import os
 import unicodedata
 from collections.abc import Callable, Mapping
+from os.path import isfile  # unlike the methods of DirEntry and Path, it never raises
 from pathlib import Path
 
 import folder_paths
@@ -81,7 +82,7 @@ def _walk(root: Path, suffix: str) -> list[Path]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending += [(Path(entry.path), depth + 1)] if depth < MAX_DEPTH else []
-                elif entry.name.endswith(suffix) and entry.is_file() and is_inside(entry.path, root):
+                elif entry.name.endswith(suffix) and isfile(entry.path) and is_inside(entry.path, root):
                     found.append(Path(entry.path))
     return found
 

@@ -195,7 +195,7 @@ def _labelled(
 def _each(name: str, given: Sequence[object], count: int) -> Sequence[object]:
     """Return `count` values: the one that was given for all, or one for each; raises InputError."""
     if len(given) not in (1, count):
-        raise InputError(f"{name} must be one value, or one for each of the {count} voices, got {len(given)}")
+        raise InputError(f"{name} must be one value, or as many as there are voices ({count}), got {len(given)}")
     return given if len(given) == count else [given[0]] * count
 
 

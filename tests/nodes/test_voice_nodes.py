@@ -242,6 +242,7 @@ def test_links_that_leave_the_library(nodes, save, load, library: Path, tmp_path
     shutil.copy(library / "inside" / "anna.safetensors", tmp_path / "out" / "x.safetensors")
     (library / "folder").symlink_to(tmp_path / "out")
     (library / "loop").symlink_to(library)
+    (library / "a.safetensors").symlink_to("a.safetensors")
     (library / "file.safetensors").symlink_to(tmp_path / "out" / "x.safetensors")
     (library / "same.safetensors").symlink_to(library / "inside" / "anna.safetensors")
     assert menu(nodes) == ["inside/anna", "same"]
@@ -285,13 +286,13 @@ def test_a_batch_with_a_name_for_each(save_all, load, voice) -> None:
 @pytest.mark.parametrize(
     "names, inputs, message",
     [
-        (["anna", "b"], {}, "name must be one value, or one for each of the 3 voices, got 2"),
+        (["anna", "b"], {}, "name must be one value, or as many as there are voices .3., got 2"),
         (["anna", "b", "ANNA"], {}, "name 'ANNA' is given twice"),
         (["anna", "b", "../c"], {}, "name '../c' cannot be used"),
         (["x" * 108], {}, "cannot be used: a file name must be 1-120 bytes"),
         (["taken"], {}, "a voice named 'taken 2' or 'taken 3' is in the library already"),
         (["a", "b", "Taken 3"], {}, "a voice named 'taken 3' is in the library already"),
-        (["a"], {"language": ["auto", "English"]}, "language must be one value, or one for each of the 3 voices"),
+        (["a"], {"language": ["auto", "English"]}, "language must be one value, or as many as there are voices"),
         (["a"], {"language": ["auto", "auto", "Klingon"]}, "language 'Klingon' is not known"),
         (["a"], {"consent": ["", "", None]}, "consent must be a string, got None"),
         (["a"], {"overwrite": [True, False]}, "overwrite must be the same for every item"),
