@@ -1,8 +1,8 @@
-"""A model in the published format that knows nothing yet: random weights, a token for each word, the trained codec.
+"""Makes the untrained model in the published format: random weights, a token for each word, and the trained codec.
 
     python -c "from demo_voice.making.base_model import make_base; make_base(codec, folder)"
 
-The sizes are the demo voice's own; the layout is the published one (config.json, tokenizer.json, tokenizer_config.json,
+The sizes are the demo voice's. The layout is the published one (config.json, tokenizer.json, tokenizer_config.json,
 model.safetensors, audio_tokenizer/), so that upstream's package loads it too.
 """
 
@@ -25,18 +25,18 @@ from omnivoice.weights.lora import lora_targets
 
 WIDTH, INNER, LAYERS, HEADS, HEAD_WIDTH = 160, 480, 6, 5, 32
 CODEBOOKS, CODES = 8, 256
-MOST_TOKENS = 4096  # more than the words need
-SPREAD = 0.02  # of random weights, Qwen3's initializer_range
-# Codebook 1 carries the words: what it costs is most of what a listener hears (reference of the first demo voice).
+MAX_TOKENS = 4096  # more than the words need
+SPREAD = 0.02  # standard deviation of the random weights: Qwen3's initializer_range
+# The first codebook carries the words, so its loss is most of what a listener hears.
 LOSS_WEIGHTS = [20.0, 10.0, 5.0, 3.0, 1.0, 1.0, 0.5, 0.5]
 
 
 def make_base(codec: Path, folder: Path, seed: int = 0) -> None:
-    """Write the folder. codec: an audio_tokenizer/ folder."""
+    """Write the model to `folder`. `codec` is an audio_tokenizer/ folder."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copytree(codec, folder / "audio_tokenizer", dirs_exist_ok=True)
     _write_config(folder, _write_tokenizer(folder))
-    save_file({"unused": torch.zeros(1)}, folder / "model.safetensors")  # so that the folder counts as complete
+    save_file({"unused": torch.zeros(1)}, folder / "model.safetensors")  # so that the folder can be located
     config = locate_checkpoint(folder).lm_config
     generator = torch.Generator().manual_seed(seed)
     tensors = {name: torch.empty(shape).normal_(0, SPREAD, generator=generator) for name, shape in _shapes(config)}
@@ -62,8 +62,10 @@ def _norms(config: LMConfig) -> list[tuple[str, int]]:
 
 
 def _write_tokenizer(folder: Path) -> dict[str, int]:
-    """Byte-level BPE in which each known word is one token, so that its sound need not be put together from letters;
-    other words fall into pieces. Returns the ids of all tokens."""
+    """Write a byte-level BPE tokenizer in which each known word is one token, and return the ids of all tokens.
+
+    With one token per word, the model need not learn spelling. Other words are split into pieces.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -74,7 +76,7 @@ def _write_tokenizer(folder: Path) -> dict[str, int]:
     )
     tokenizer.decoder = decoders.ByteLevel(add_prefix_space=False)
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(vocab_size=MOST_TOKENS, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=MAX_TOKENS, initial_alphabet=alphabet, show_progress=False)
     cased = [one for word in words() for one in (word, word.capitalize())]
     tokenizer.train_from_iterator([space + word for word in cased for space in ("", " ")], trainer)
     names = ("<|im_end|>", "<|endoftext|>", "<|im_start|>", *(f"<|{name}|>" for name in LAYOUT_TOKENS))

@@ -1,8 +1,8 @@
-"""The clips that the tests of the demo voice need, as codes: some of each voice, and twenty of a voice it never heard.
+"""Writes the clips for the demo voice's tests, as codes: some of each voice, and twenty of a voice that is new to it.
 
-Written to tests/assets/demo: clips.safetensors ("codes" uint8 [8, all frames]) and clips.jsonl (voice, words, text,
-frame, frames, use). use: "example" (training clips, for the judge of voices), "reference" (held out, to clone from),
-"train" (of the new voice, to train a LoRA on; sentences of their own).
+The files are tests/assets/demo/clips.safetensors ("codes" uint8 [8, all frames]) and clips.jsonl (voice, words, text,
+frame, frames, use). A clip's use is "example" (a training clip, for the judge of voices), "reference" (held out, to
+clone from) or "train" (of the new voice, to train a LoRA on).
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ EXAMPLES, REFERENCES, NEW = 10, 2, 20
 
 
 def write_test_clips(work: Path) -> None:
-    """Both files."""
-    whole, rows = load_file(work / "codes" / "codes.safetensors")["codes"], read_lines(work / "codes" / "index.jsonl")
+    """Write both files."""
+    all_codes, rows = (
+        load_file(work / "codes" / "codes.safetensors")["codes"],
+        read_lines(work / "codes" / "index.jsonl"),
+    )
     chosen: list[tuple[dict[str, object], torch.Tensor]] = []
     for voice in VOICES:
         for split, count, use in (("train", EXAMPLES, "example"), ("test", REFERENCES, "reference")):
@@ -34,7 +37,7 @@ def write_test_clips(work: Path) -> None:
                 chosen.append(
                     (
                         {"voice": voice.name, "words": row["words"], "text": row["text"], "use": use},
-                        codes_of(whole, row),
+                        codes_of(all_codes, row),
                     )
                 )
     encoder, _ = load_codec(work / "audio_tokenizer")

@@ -1,9 +1,8 @@
-"""The codec of the demo voice as it is trained: the engine's own weights, with a forward that autograd can follow.
+"""The demo voice's codec for training: the engine's modules, with a forward pass that autograd can follow.
 
-Unusual: `omnivoice.codec` is made for inference (one recording at a time, tiles, buffers reused), so the forward is
-written out here from the same modules; tests hold the two equal. Semantic features play no part: their columns of
-`fc` are zero, and `fc`, `fc2` and the projections of the quantizer are identities, so that the residual quantizer
-works on the encoder's output itself.
+`omnivoice.codec` is made for inference (one recording at a time, tiles, reused buffers), so this file has its own
+forward pass over the same modules; a test compares the two. Semantic features are not used: their columns of `fc` are
+zero. `fc`, `fc2` and the quantizer's projections are identities, so the quantizer works on the encoder's output.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from omnivoice.ops import PLAIN_OPS
 WIDTH = 32  # of the acoustic features
 SEMANTIC_WIDTH = 16
 CODES = 256
-SIZES = (256, 256, 256, 256, 64, 64, 64, 64)  # entries in use per codebook; the others of the 256 are aliases
-START = 0.8  # of 1 / sqrt(fan in): what weights start with
-SMALL = 0.2  # times that for the last layer of a residual and of the whole: it starts quiet
-ALIVE = 0.1  # of the average count: entries used less are moved
-FEW = 16  # channels
-MEMORY = 0.98  # of the codebooks' moving averages, per step
+SIZES = (256, 256, 256, 256, 64, 64, 64, 64)  # entries used per codebook; the other entries are copies of them
+START = 0.8  # standard deviation of the initial weights, times sqrt(fan-in)
+SMALL = 0.2  # factor on that for the last layer of each residual unit and of the decoder
+ALIVE = 0.1  # entries used less than this share of the average are moved
+MAX_DIRECT_CHANNELS = 16  # up to here the weight gradient is one matrix product
+DECAY = 0.98  # of the codebooks' moving averages, per step
 
 
 def codec_config() -> CodecConfig:
-    """Sizes of the demo codec: 8 codebooks of 256 entries, 25 frames a second, 1.6 kbit/s."""
+    """Return the sizes of the demo codec: 8 codebooks of 256 entries, 25 frames per second, 1.6 kbit/s."""
     strides = (8, 5, 4, 2, 3)
     return CodecConfig(
         acoustic=AcousticConfig(
@@ -73,7 +72,7 @@ def _snake_backward(x: Tensor, alpha: Tensor, grad: Tensor) -> tuple[Tensor, Ten
 
 @lru_cache(maxsize=1)
 def _fused() -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
-    """The two, compiled where torch finds a compiler: three times as fast."""
+    """Return both functions, compiled if torch finds a compiler, which makes them three times as fast."""
     forward = torch.compile(_snake_forward, dynamic=True)
     backward = torch.compile(_snake_backward, dynamic=True)
     torch._dynamo.config.recompile_limit = 64
@@ -82,13 +81,13 @@ def _fused() -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]
         forward(x, alpha)
         backward(x, alpha, x)
     except RuntimeError as error:
-        print(f"codec: no compiler, so slower: {type(error).__name__}", flush=True)
+        print(f"codec: not compiled, so slower: {type(error).__name__}", flush=True)
         return _snake_forward, _snake_backward
     return forward, backward
 
 
 class _Snake(torch.autograd.Function):
-    """x + sin(alpha x)^2 / alpha; keeps x alone."""
+    """x + sin(alpha x)^2 / alpha, keeping only x for the backward pass."""
 
     @staticmethod
     def forward(ctx, x: Tensor, alpha: Tensor) -> Tensor:  # type: ignore[no-untyped-def]
@@ -105,14 +104,16 @@ class _Snake(torch.autograd.Function):
 
 
 class _Conv(torch.autograd.Function):
-    """A convolution that keeps the length. Its gradients are those of torch; but where the channels are few and the
-    sound is long, the weight's comes from one product, a third of the time."""
+    """A convolution that keeps the length, with torch's gradients.
+
+    With few channels and long audio, the weight's gradient is one matrix product, which takes a third of the time.
+    """
 
     @staticmethod
     def forward(ctx, x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:  # type: ignore[no-untyped-def]
         weight, ctx.dilation = weight.to(x.dtype), dilation
         ctx.save_for_backward(x, weight)
-        if weight.shape[2] == 1 and weight.shape[0] <= FEW:
+        if weight.shape[2] == 1 and weight.shape[0] <= MAX_DIRECT_CHANNELS:
             return torch.matmul(weight[:, :, 0], x).add_(bias.to(x.dtype)[:, None])
         return F.conv1d(x, weight, bias.to(x.dtype), 1, weight.shape[2] // 2 * dilation, dilation)
 
@@ -124,7 +125,7 @@ class _Conv(torch.autograd.Function):
         padding = taps // 2 * dilation
         back = torch.ops.aten.convolution_backward
         rest = (None, [1], [padding], [dilation], False, [0], 1)
-        if outputs > FEW:
+        if outputs > MAX_DIRECT_CHANNELS:
             into, steep, _ = back(grad, x, weight, *rest, [True, True, False])
         elif taps == 1:
             into = torch.matmul(weight[:, :, 0].T, grad)
@@ -139,27 +140,27 @@ class _Conv(torch.autograd.Function):
 
 
 def conv(layer: nn.Module, x: Tensor) -> Tensor:
-    """What `layer`, a convolution that keeps the length, makes of [B, C, L]."""
+    """Apply `layer`, a convolution that keeps the length, to [B, C, L]."""
     assert isinstance(layer, nn.Conv1d)
     result: Tensor = _Conv.apply(x, layer.weight, layer.bias, layer.dilation[0])
     return result
 
 
 def snake(layer: nn.Module, x: Tensor) -> Tensor:
-    """What `layer`, a Snake, makes of [B, C, L]."""
+    """Apply `layer`, a Snake, to [B, C, L]."""
     assert isinstance(layer, Snake)
     result: Tensor = _Snake.apply(x, layer.alpha)
     return result
 
 
 def residual(unit: nn.Module, x: Tensor) -> Tensor:
-    """What a residual unit makes of [B, C, L]."""
+    """Apply a residual unit to [B, C, L]."""
     assert isinstance(unit, ResidualUnit)
     return x + conv(unit.conv2, snake(unit.snake2, conv(unit.conv1, snake(unit.snake1, x))))
 
 
 class DemoCodec(nn.Module):
-    """Encoder, decoder and, between them, residual codebooks learned as moving averages."""
+    """The encoder, the decoder, and residual codebooks between them that are learned as moving averages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -169,7 +170,7 @@ class DemoCodec(nn.Module):
         self.books = Codebooks()
 
     def start(self, seed: int) -> None:
-        """Random weights."""
+        """Set random weights."""
         generator = torch.Generator().manual_seed(seed)
         for module in self.modules():
             if isinstance(module, (nn.Conv1d, nn.ConvTranspose1d)):
@@ -188,7 +189,7 @@ class DemoCodec(nn.Module):
             end.weight.data.mul_(SMALL)
 
     def encode(self, samples: Tensor) -> Tensor:
-        """[B, 1, N] -> [B, WIDTH, T]."""
+        """Encode [B, 1, N] to [B, WIDTH, T]."""
         encoder = self.acoustic_encoder
         x = encoder.conv1(samples)
         for block in encoder.block:
@@ -200,7 +201,7 @@ class DemoCodec(nn.Module):
         return result
 
     def decode(self, features: Tensor) -> Tensor:
-        """[B, WIDTH, T] -> [B, 1, N]."""
+        """Decode [B, WIDTH, T] to [B, 1, N]."""
         decoder = self.acoustic_decoder
         x = decoder.conv1(features)
         for block in decoder.block:
@@ -228,8 +229,11 @@ class Codebooks(nn.Module):
     def forward(
         self, x: Tensor, used: Tensor, generator: torch.Generator, *, move: bool = True
     ) -> tuple[Tensor, Tensor, float]:
-        """x [B, T, WIDTH], used [B]: how many codebooks count. Returns the quantized x (its gradient goes straight to
-        x), the commitment loss, and the share of entries of the first codebook in use. move: the codebooks learn."""
+        """Quantize x [B, T, WIDTH] with the first `used` [B] codebooks.
+
+        Returns the quantized x (with a straight-through gradient), the commitment loss, and the share of the first
+        codebook's entries in use. With `move`, the codebooks learn.
+        """
         rest, total = x.detach(), torch.zeros_like(x)
         commitment = x.new_zeros(())
         for k in range(len(SIZES)):
@@ -247,7 +251,7 @@ class Codebooks(nn.Module):
         return x + (total - x).detach(), commitment / len(SIZES), alive
 
     def features(self, codes: Tensor) -> Tensor:
-        """Codes [B, K, T] -> what they stand for [B, T, WIDTH]; aliases are what they are copies of."""
+        """Return the features [B, T, WIDTH] of codes [B, K, T]; a copy has its original's."""
         found = [self.vectors[k][codes[:, k] % size] for k, size in enumerate(SIZES)]
         return torch.stack(found).sum(dim=0)
 
@@ -258,8 +262,8 @@ class Codebooks(nn.Module):
     def _move(self, k: int, x: Tensor, codes: Tensor, generator: torch.Generator) -> None:
         size = SIZES[k]
         hits = torch.bincount(codes, minlength=size).to(x.dtype)
-        self.counts[k, :size].mul_(MEMORY).add_(hits, alpha=1 - MEMORY)
-        self.sums[k, :size].mul_(MEMORY).add_(x.new_zeros(size, WIDTH).index_add_(0, codes, x), alpha=1 - MEMORY)
+        self.counts[k, :size].mul_(DECAY).add_(hits, alpha=1 - DECAY)
+        self.sums[k, :size].mul_(DECAY).add_(x.new_zeros(size, WIDTH).index_add_(0, codes, x), alpha=1 - DECAY)
         average = self.counts[k, :size].mean()
         dead = self.counts[k, :size] < ALIVE * average
         if bool(dead.any()):
@@ -269,7 +273,7 @@ class Codebooks(nn.Module):
         self.vectors[k, :size] = self.sums[k, :size] / self.counts[k, :size, None]
 
     def start(self, x: Tensor, generator: torch.Generator, rounds: int = 15) -> None:
-        """k-means of [N, WIDTH], codebook after codebook."""
+        """Initialize the codebooks one after the other by k-means of [N, WIDTH]."""
         for k, size in enumerate(SIZES):
             self.vectors[k, :size] = x[torch.randperm(len(x), generator=generator)[:size]]
             for _ in range(rounds):
@@ -280,6 +284,6 @@ class Codebooks(nn.Module):
                 self.vectors[k, :size] = torch.where((hits > 0)[:, None], means, random)
             codes = self._nearest(k, x)
             hits = torch.bincount(codes, minlength=size).to(x.dtype).clamp(min=0.5)
-            self.counts[k, :size] = hits * (200 / len(x))  # as many as a step brings
+            self.counts[k, :size] = hits * (200 / len(x))  # scaled to the counts of one step
             self.sums[k, :size] = self.vectors[k, :size] * self.counts[k, :size, None]
             x = x - self.vectors[k][codes]

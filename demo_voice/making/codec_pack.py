@@ -1,9 +1,9 @@
-"""The trained codec as an audio_tokenizer/ folder in the published layout, in float16.
+"""Writes the trained codec as an audio_tokenizer/ folder in the published layout, in float16.
 
-What does not matter is there, small: HuBERT and the semantic encoder keep random weights, and `fc` ignores what they
-say. Entries that a codebook of 64 does not use are copies of the others that lie far off in one more dimension, which
-decoding drops: encoding never picks them, and a language model that does is understood. Left out is what training
-alone needs (the semantic decoder, the moving averages).
+HuBERT and the semantic encoder are small and keep random weights, and `fc` ignores their output. The entries that a
+codebook of 64 does not use are copies of its other entries, placed far away in one more dimension that decoding drops.
+So encoding never picks a copy, and a copy that the language model picks decodes as its original. What only training
+needs (the semantic decoder, the moving averages) is left out.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from omnivoice.codec.quantizer import Stage
 from omnivoice.ops import PLAIN_OPS
 
 FAR = 100.0
-SPREAD = 0.1  # of the random weights that do not matter
+SPREAD = 0.1  # standard deviation of the random weights that have no effect
 
 
 def pack_codec(codec: DemoCodec, folder: Path) -> None:
-    """Writes the folder: config.json, preprocessor_config.json, and model.safetensors last."""
+    """Write config.json and preprocessor_config.json to the folder, and then model.safetensors."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in codec_tensors(codec).items()}
     assert all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values())
@@ -37,7 +37,7 @@ def pack_codec(codec: DemoCodec, folder: Path) -> None:
 
 
 def codec_tensors(codec: DemoCodec) -> dict[str, Tensor]:
-    """Every tensor by its published name, in float32."""
+    """Return every tensor by its published name, in float32."""
     config = codec_config()
     encoder = CodecEncoder(config, ops=PLAIN_OPS, dtype=torch.float32)
     decoder = CodecDecoder(config, ops=PLAIN_OPS, dtype=torch.float32)
@@ -67,7 +67,7 @@ def codec_tensors(codec: DemoCodec) -> dict[str, Tensor]:
 
 
 def _identity(layer: nn.Module) -> None:
-    """Passes the first WIDTH values on, drops the others, adds nothing."""
+    """Make a layer pass on its first WIDTH inputs and ignore the others."""
     assert isinstance(layer, nn.Linear)
     layer.weight.zero_()
     layer.weight[:WIDTH, :WIDTH] = torch.eye(WIDTH)
@@ -75,7 +75,7 @@ def _identity(layer: nn.Module) -> None:
 
 
 def _entries(vectors: Tensor, used: int) -> Tensor:
-    """[CODES, WIDTH] -> [CODES, WIDTH + 1]: the first `used`, then copies of them, FAR away in the last dimension."""
+    """Return [CODES, WIDTH + 1]: the first `used` vectors, and copies of them, FAR away in the last dimension."""
     entries = torch.zeros(CODES, WIDTH + 1)
     entries[:, :WIDTH] = vectors[torch.arange(CODES) % used]
     entries[used:, WIDTH] = FAR
@@ -94,7 +94,7 @@ PREPROCESSOR: dict[str, object] = {
 
 
 def published_config() -> dict[str, object]:
-    """config.json: the sizes under their published names."""
+    """Return config.json: the sizes under their published names."""
     config = codec_config()
     acoustic, semantic = config.acoustic, config.semantic
     return {

@@ -1,9 +1,9 @@
-"""Trains the demo codec on the espeak speech: three quarters of an hour on one core.
+"""Trains the demo codec on the espeak-ng speech, which takes 45 minutes on one core.
 
-Unusual: only spectra count, no waveform and no adversary. No window is under 512 samples, since short ones make the
-codes carry the phase of the glottal pulses, which is noise to the language model. A part of the examples is decoded
-from the first few codebooks alone, so that these carry what matters. State is saved every minute; data and random
-numbers follow from the seed and the step alone, so a run that was stopped goes on as if it had not been.
+The loss compares spectra only; it has no waveform term and no adversary. No window is under 512 samples, because short
+windows make the codes carry the phase of the glottal pulses, which is noise to the language model. Some examples are
+decoded from only the first few codebooks, so that these carry the most important information. The state is saved every
+minute. Data and random numbers depend only on the seed and the step, so a resumed run gives the same result.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from demo_voice.making.codec_model import SIZES, DemoCodec, codec_config
 from demo_voice.making.judge import mel_bank
 from demo_voice.making.speech import HOP, as_float, load_speech
 
-STEPS, WARM_STEPS = 2_400, 150  # of encoder and decoder; those of them without codebooks
-POLISH_STEPS, POLISH_RATE = 1_000, 6e-4  # after these: of the decoder alone; the codes stay as they are
+STEPS, WARM_STEPS = 2_400, 150  # steps of encoder and decoder; how many of these are without codebooks
+POLISH_STEPS, POLISH_RATE = 1_000, 6e-4  # further steps that train only the decoder; the codes do not change
 EXAMPLES, FRAMES = 6, 32
 RATE_TOP, RATE_END, HOLD = 1e-3, 2e-5, 0.3
 BETAS = (0.8, 0.99)
 WINDOWS = {2048: 80, 1024: 80, 512: 64}  # samples: mel bands
 FLOOR = 2e-3
-LOW_HZ, ABOVE = 4_500, 0.3  # linear bins over this frequency weigh so much
-NOISE = 0.05  # on the features while there are no codebooks
+LOW_HZ, ABOVE = 4_500, 0.3  # the weight of linear bins above this frequency
+NOISE = 0.05  # added to the features while there are no codebooks
 COMMITMENT = 0.25
-FEWER = 0.5  # share of examples decoded from the first few codebooks
+FEWER = 0.5  # share of examples decoded from only the first few codebooks
 CLIP = 1.0
-SHARDS = 8  # of the speech: two hours are enough
+SHARDS = 8  # of the speech; two hours are enough
 SAVE_SECONDS, LOG_STEPS = 60, 25
 
 
@@ -43,18 +43,18 @@ StepLosses = Callable[[int, torch.Generator], tuple[Tensor, list[float]]]
 
 
 class Spectra:
-    """How far two sounds are apart, in log spectra (mel and linear) and in magnitude."""
+    """The distance of two recordings in log spectra (mel and linear) and in magnitude."""
 
     def __init__(self) -> None:
         self.windows = {w: torch.hann_window(w) / math.sqrt(3 / 8 * w) for w in WINDOWS}
         self.banks = {w: mel_bank(bands, w) for w, bands in WINDOWS.items()}
         self.weights = {w: torch.where(torch.fft.rfftfreq(w, 1 / 24_000) < LOW_HZ, 1.0, ABOVE) for w in WINDOWS}
 
-    def __call__(self, sound: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, N] twice -> (mel, linear, relative) losses."""
-        mel = linear = relative = sound.new_zeros(())
+    def __call__(self, audio: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the (mel, linear, relative) losses of [B, N] against a target [B, N]."""
+        mel = linear = relative = audio.new_zeros(())
         for w, window in self.windows.items():
-            a, b = (_magnitude(x, window) for x in (sound, target))
+            a, b = (_magnitude(x, window) for x in (audio, target))
             bank, weight = self.banks[w], self.weights[w][:, None]
             mel = mel + ((bank @ a + FLOOR).log() - (bank @ b + FLOOR).log()).abs().mean()
             linear = linear + (((a + FLOOR).log() - (b + FLOOR).log()).abs() * weight).mean() / weight.mean()
@@ -69,7 +69,7 @@ def _magnitude(x: Tensor, window: Tensor) -> Tensor:
 
 
 def settings(*, seed: int) -> dict[str, object]:
-    """What the codec depends on besides the speech."""
+    """Return all values that the codec depends on, except the speech."""
     return {
         "seed": seed,
         "steps": [STEPS, WARM_STEPS, POLISH_STEPS],
@@ -89,7 +89,7 @@ def settings(*, seed: int) -> dict[str, object]:
 
 
 def learning_rate(step: int) -> float:
-    """Ramps up, stays, falls as a cosine."""
+    """Return the learning rate of a step: it rises, stays, and falls as a cosine."""
     if step < HOLD * STEPS:
         return RATE_TOP * min(1.0, (step + 1) / 60)
     if step < STEPS:
@@ -98,12 +98,12 @@ def learning_rate(step: int) -> float:
 
 
 def cosine(top: float, done: float) -> float:
-    """The rate when the share `done` of the way from `top` to RATE_END is behind."""
+    """Return the rate after the share `done` of a cosine from `top` to RATE_END."""
     return RATE_END + (top - RATE_END) * 0.5 * (1 + math.cos(math.pi * done))
 
 
 def batch(clips: list[np.ndarray], generator: torch.Generator, examples: int = EXAMPLES) -> Tensor:
-    """[B, 1, N]: crops from anywhere; a short clip is followed by silence."""
+    """Return random crops [B, 1, N]; a short clip is followed by silence."""
     crops = torch.zeros(examples, 1, FRAMES * HOP)
     for crop in crops:
         clip = clips[int(torch.randint(len(clips), (), generator=generator))]
@@ -114,7 +114,7 @@ def batch(clips: list[np.ndarray], generator: torch.Generator, examples: int = E
 
 
 def train_codec(speech: Path, folder: Path, *, seed: int) -> DemoCodec:
-    """The trained codec; its state is in `folder`."""
+    """Train the codec, or resume from the state in `folder`, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     index, recordings = load_speech(speech, SHARDS)
     clips = [clip for row, clip in zip(index, recordings) if row["split"] == "train"]
@@ -123,7 +123,7 @@ def train_codec(speech: Path, folder: Path, *, seed: int) -> DemoCodec:
 
     def step_losses(step: int, generator: torch.Generator) -> tuple[Tensor, list[float]]:
         if step == WARM_STEPS:
-            _start_books(codec, clips, generator)
+            _initialize_codebooks(codec, clips, generator)
         return losses(codec, spectra, batch(clips, generator), step, generator)
 
     learning = [p for p in codec.parameters() if p.requires_grad]
@@ -141,7 +141,10 @@ def run_steps(
     *,
     seed: int,
 ) -> None:
-    """Train `learning`; goes on from `state` where there is one. losses: the loss of a step, and what to show of it."""
+    """Train the parameters in `learning`, resuming from the file `state` if it exists.
+
+    `losses` returns the loss of a step and the numbers to print.
+    """
     optimizer = torch.optim.AdamW(learning, lr=rate(0), betas=BETAS, weight_decay=1e-3, foreach=True)
     first = 0
     if state.is_file():
@@ -162,7 +165,7 @@ def run_steps(
         if (step + 1) % LOG_STEPS == 0:
             values = " ".join(f"{value:.3f}" for value in np.mean(seen, axis=0))
             pace = (time.monotonic() - began) / (step + 1 - first)
-            print(f"codec: step {step + 1}: {values}, {pace:.2f} s a step", flush=True)
+            print(f"codec: step {step + 1}: {values}, {pace:.2f} s per step", flush=True)
             seen = []
         if time.monotonic() - last_saved > SAVE_SECONDS or step + 1 in (STEPS, steps):
             _save(state, {"codec": codec.state_dict(), "optimizer": optimizer.state_dict(), "step": step + 1})
@@ -170,29 +173,29 @@ def run_steps(
 
 
 def losses(
-    codec: DemoCodec, spectra: Spectra, sound: Tensor, step: int, generator: torch.Generator
+    codec: DemoCodec, spectra: Spectra, audio: Tensor, step: int, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
-    """The loss, and its parts: mel, linear and relative spectra, commitment, entries of the first codebook in use."""
+    """Return the loss and its parts: mel, linear and relative spectra, commitment, used share of the first codebook."""
     polish = step >= STEPS
     with torch.autocast("cpu", torch.bfloat16, enabled=not polish), torch.set_grad_enabled(not polish):
-        features = codec.encode(sound)
+        features = codec.encode(audio)
     features = features.float().transpose(1, 2)  # [B, T, WIDTH]
     commitment, alive = features.new_zeros(()), 0.0
     if step < WARM_STEPS:
         quantized = features + NOISE * torch.randn(features.shape, generator=generator)
     else:
-        fewer = torch.rand(len(sound), generator=generator) < (0 if polish else FEWER)
-        some = torch.randint(1, len(SIZES), (len(sound),), generator=generator)
+        fewer = torch.rand(len(audio), generator=generator) < (0 if polish else FEWER)
+        some = torch.randint(1, len(SIZES), (len(audio),), generator=generator)
         used = torch.where(fewer, some, len(SIZES))
         quantized, commitment, alive = codec.books(features, used, generator, move=not polish)
     with torch.autocast("cpu", torch.bfloat16):
         decoded = codec.decode(quantized.transpose(1, 2))
-    mel, linear, relative = spectra(decoded.float()[:, 0], sound[:, 0])
+    mel, linear, relative = spectra(decoded.float()[:, 0], audio[:, 0])
     loss = mel + linear + 0.5 * relative + COMMITMENT * commitment
     return loss, [float(torch.as_tensor(part).detach()) for part in (mel, linear, relative, commitment, alive)]
 
 
-def _start_books(codec: DemoCodec, clips: list[np.ndarray], generator: torch.Generator) -> None:
+def _initialize_codebooks(codec: DemoCodec, clips: list[np.ndarray], generator: torch.Generator) -> None:
     with torch.no_grad():
         found = [codec.encode(batch(clips, generator)).transpose(1, 2).flatten(0, 1) for _ in range(40)]
     codec.books.start(torch.cat(found), generator)

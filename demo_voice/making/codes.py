@@ -1,7 +1,7 @@
-"""Every sentence through the packed codec: what the language model learns from.
+"""Encodes every sentence with the packed codec, for the language model to learn from.
 
-codes.safetensors: "codes" uint8 [8, all frames], sentences end to end; index.jsonl: the rows of the speech index (id,
-split, words, text, voice) with "frame", where the sentence's codes begin, and "frames".
+codes.safetensors holds "codes" uint8 [8, all frames], with the sentences end to end. index.jsonl holds the rows of the
+speech index (id, split, words, text, voice) with "frame", where the sentence's codes begin, and "frames", their number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from demo_voice.making.speech import as_float, load_speech, whole, workers, write_lines
+from demo_voice.making.speech import as_float, integer, load_speech, workers, write_lines
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import CodecConfig, parse_codec_config
 from omnivoice.intake.tables import load_table
@@ -28,7 +28,7 @@ CPU = torch.device("cpu")
 
 
 def load_codec(folder: Path) -> tuple[CodecEncoder, CodecDecoder]:
-    """Both halves of an audio_tokenizer/ folder, by the engine's own loader."""
+    """Return the encoder and the decoder of an audio_tokenizer/ folder, loaded by the engine."""
     raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config: CodecConfig = parse_codec_config(raw, cast("dict[str, list[str]]", load_table("config_keys.json")))
     files = [folder / "model.safetensors"]
@@ -37,7 +37,7 @@ def load_codec(folder: Path) -> tuple[CodecEncoder, CodecDecoder]:
 
 
 def settings(tokenizer: Path) -> dict[str, object]:
-    """What the codes depend on besides the speech: all of the codec but its decoder, which may still learn."""
+    """Return a digest of the codec without its decoder, which can still be trained: the codes depend on it."""
     tensors = load_file(tokenizer / "model.safetensors")
     kept = [name for name in sorted(tensors) if not name.startswith("acoustic_decoder.")]
     digest = hashlib.sha256()
@@ -47,7 +47,7 @@ def settings(tokenizer: Path) -> dict[str, object]:
 
 
 def make_codes(speech: Path, tokenizer: Path, folder: Path) -> None:
-    """Writes both files; index.jsonl first, so that where codes.safetensors is, all is there."""
+    """Write index.jsonl and then codes.safetensors, so that the second file means that both are complete."""
     folder.mkdir(parents=True, exist_ok=True)
     encoder, _ = load_codec(tokenizer)
     index, recordings = load_speech(speech)
@@ -71,6 +71,6 @@ def make_codes(speech: Path, tokenizer: Path, folder: Path) -> None:
 
 
 def codes_of(codes: Tensor, row: dict[str, object]) -> Tensor:
-    """The sentence of that row of the index: [8, T] int64."""
-    first = whole(row, "frame")
-    return codes[:, first : first + whole(row, "frames")].long()
+    """Return the codes of a row of the index: [8, T] int64."""
+    first = integer(row, "frame")
+    return codes[:, first : first + integer(row, "frames")].long()

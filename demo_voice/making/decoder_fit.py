@@ -1,9 +1,9 @@
-"""The last training of the codec's decoder: it learns how the language model speaks.
+"""Trains the codec's decoder on the codes that the language model generates.
 
-The language model says the first codebook well and the later ones roughly, since they hold what is hard to foretell.
-So training sentences are generated as ever, but for the first codebook, or the first two, whose every choice is
-replaced by the recording's; the target is the recording. A part keeps all its codes. Encoder and codebooks stay as they
-are: every code still means what it meant. State is saved every minute.
+The language model predicts the first codebook well and the later ones only roughly, because these hold details that
+are hard to predict. So training sentences are generated with the true codes of the recording in the first codebook, or
+in the first two, and the recording is the target. Some examples keep all true codes. The encoder and the codebooks do
+not change, so every code keeps its meaning. The state is saved every minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from demo_voice.making.codec_model import SIZES, DemoCodec
 from demo_voice.making.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run_steps
 from demo_voice.making.codes import codes_of
 from demo_voice.making.language_model import CPU, INSTRUCTS
-from demo_voice.making.speech import HOP, as_float, load_speech, read_lines, whole
+from demo_voice.making.speech import HOP, as_float, integer, load_speech, read_lines
 from omnivoice.generate.noise import BatchNoise
 from omnivoice.generate.pack import Item, pack_items
 from omnivoice.generate.sample import item_noise
@@ -34,25 +34,25 @@ from omnivoice.weights import load_lm, locate_checkpoint
 
 SENTENCES, AT_ONCE, DECODING = 1_500, 20, Sampling(steps=16)
 STEPS, RATE = 1_200, 6e-4
-TRUE = (1, 1, 2)  # codebooks that are the recording's, by turns
-WHOLE = 0.3  # share of examples that keep all their codes
+TRUE = (1, 1, 2)  # how many codebooks keep the recording's codes, in turn
+KEPT = 0.3  # share of examples that keep all true codes
 
 
 def settings(*, seed: int) -> dict[str, object]:
-    """What the fitted decoder depends on besides codec, codes and language model."""
+    """Return all values that the decoder depends on, except the codec, the codes and the language model."""
     return {
         "seed": seed,
         "sentences": SENTENCES,
         "decoding": asdict(DECODING),
         "true": list(TRUE),
-        "whole": WHOLE,
+        "kept": KEPT,
         "steps": STEPS,
         "rate": RATE,
     }
 
 
 def guess_codes(work: Path) -> None:
-    """WORK/fit/codes.safetensors: codes of the first training sentences, uint8 [8, frames], end to end."""
+    """Write WORK/fit/codes.safetensors: generated codes of the first training sentences, uint8 [8, frames]."""
     files = locate_checkpoint(work / "model")
     tokenizer = TextTokenizer.from_json(files.tokenizer_json())
     lm, text = load_lm(
@@ -81,7 +81,7 @@ def guess_codes(work: Path) -> None:
 def _generated(
     lm: OmniVoiceLM, text: TextEmbedding, items: list[Item], true: Tensor, kept: Tensor, *, seed: int
 ) -> Tensor:
-    """Codes [K, sum of T] as `generate.sample` finds them, but those below kept [sum of T] are always the true ones."""
+    """Return codes [K, sum of T] as `generate.sample` decides them, but the true ones in the first `kept` codebooks."""
     mask, frames, steps = lm.config.audio_mask_id, [item.frames for item in items], DECODING.steps
     counts = [reveal_counts(len(SIZES) * T, steps, DECODING.t_shift) for T in frames]
     generators = [torch.Generator().manual_seed(seed + i) for i in range(len(items))]
@@ -106,12 +106,12 @@ def _generated(
 
 
 def fit_decoder(work: Path, *, seed: int) -> DemoCodec:
-    """The codec of WORK/codec with its decoder trained on; goes on from where it was stopped."""
+    """Train the decoder of the codec in WORK/codec, or resume that training, and return the codec."""
     if not (work / "fit" / "codes.safetensors").is_file():
         guess_codes(work)
     guessed, true = (load_file(work / folder / "codes.safetensors")["codes"] for folder in ("fit", "codes"))
     rows, (index, recordings) = _training_rows(work), load_speech(work / "speech")
-    sounds = {row["id"]: samples for row, samples in zip(index, recordings)}
+    recordings_by_id = {row["id"]: samples for row, samples in zip(index, recordings)}
     codec, spectra = DemoCodec(), Spectra()
     codec.load_state_dict(torch.load(work / "codec" / "state.pt", weights_only=True)["codec"])
 
@@ -119,11 +119,11 @@ def fit_decoder(work: Path, *, seed: int) -> DemoCodec:
         codes, target = [], []
         for _ in range(EXAMPLES):
             row = rows[int(torch.randint(len(rows), (), generator=generator))]
-            keeps = float(torch.rand((), generator=generator)) < WHOLE
-            first = whole(row, "frame") - (0 if keeps else whole(rows[0], "frame"))
-            start = int(torch.randint(whole(row, "frames") - FRAMES + 1, (), generator=generator))
+            keeps = float(torch.rand((), generator=generator)) < KEPT
+            first = integer(row, "frame") - (0 if keeps else integer(rows[0], "frame"))
+            start = int(torch.randint(integer(row, "frames") - FRAMES + 1, (), generator=generator))
             codes.append((true if keeps else guessed)[:, first + start : first + start + FRAMES].long())
-            target.append(as_float(sounds[row["id"]][start * HOP : (start + FRAMES) * HOP]))
+            target.append(as_float(recordings_by_id[row["id"]][start * HOP : (start + FRAMES) * HOP]))
         features = codec.books.features(torch.stack(codes))
         with torch.autocast("cpu", torch.bfloat16):
             decoded = codec.decode(features.transpose(1, 2))
@@ -136,5 +136,5 @@ def fit_decoder(work: Path, *, seed: int) -> DemoCodec:
 
 
 def _training_rows(work: Path) -> list[dict[str, object]]:
-    """The first of the codes' index; they lie end to end."""
+    """Return the first training rows of the codes' index, whose codes are end to end."""
     return [row for row in read_lines(work / "codes" / "index.jsonl") if row["split"] == "train"][:SENTENCES]

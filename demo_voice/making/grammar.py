@@ -1,8 +1,8 @@
-"""What the demo voice can say: about 300 words in 20 sentence patterns, and the sentences drawn from them.
+"""What the demo voice can say: about 280 words in 20 sentence patterns, and the sentences drawn from them.
 
-One table makes everything: training sentences, held-out sentences, the list of known words and the JSGF grammar by
-which a recogniser judges the result. Unusual: sentences are drawn per pattern with a weight that grows with the
-logarithm of how many sentences it has, so that small patterns do not fill the set with repetitions.
+One table gives the training sentences, the held-out sentences, the list of known words and the JSGF grammar for the
+speech recognizer that judges the result. A pattern is drawn with a weight that grows with the logarithm of its number
+of sentences, so that small patterns do not fill the set with repetitions.
 """
 
 from __future__ import annotations
@@ -70,39 +70,42 @@ NAMES = frozenset(SLOTS["name"].split() + SLOTS["day"].split() + SLOTS["month"].
 
 
 def words() -> list[str]:
-    """Every word, in alphabetical order."""
+    """Return all words in alphabetical order."""
     found = {word for words in SLOTS.values() for word in words.split()}
     found |= {word for pattern in PATTERNS for word in pattern.split() if not word.startswith("<")}
     return sorted(found)
 
 
 def jsgf() -> str:
-    """The grammar of whole sentences, for a recogniser."""
+    """Return the grammar of complete sentences, for a speech recognizer."""
     rules = [f"<{slot}> = {' | '.join(values.split())};" for slot, values in SLOTS.items()]
     patterns = " |\n  ".join(PATTERNS)
     return "\n".join(["#JSGF V1.0;", "grammar demo;", *rules, f"public <sentence> =\n  {patterns};", ""])
 
 
 def draw(pattern: str, rng: random.Random) -> str:
-    """One sentence of that pattern, in lower-case words."""
+    """Return a random sentence of the pattern, in lower case."""
     pieces = [rng.choice(SLOTS[p[1:-1]].split()) if p.startswith("<") else p for p in pattern.split()]
     return " ".join(pieces)
 
 
 def written(words: str) -> str:
-    """As one writes it: "anna and i slept" -> "Anna and I slept."."""
+    """Return the sentence as it is written: "Anna and I slept." for "anna and i slept"."""
     pieces = [word.capitalize() if word in NAMES else word for word in words.split()]
     return pieces[0].capitalize() + " " + " ".join(pieces[1:]) + "."
 
 
 def size(pattern: str) -> int:
-    """How many sentences the pattern has."""
+    """Return the number of sentences that the pattern has."""
     return math.prod(len(SLOTS[p[1:-1]].split()) for p in pattern.split() if p.startswith("<"))
 
 
 def draw_sets(seed: int, train: int, held_out: int) -> dict[str, list[str]]:
-    """Sentences for "train" (with repetitions), "valid" and "test" (each `held_out` different ones, as many of every
-    pattern as of any other); no sentence is in two of the sets."""
+    """Return sentences for "train" (with repetitions), "valid" and "test".
+
+    "valid" and "test" have `held_out` different sentences each, spread evenly over the patterns. No sentence is in two
+    of the sets.
+    """
     rng = random.Random(seed)
     taken: set[str] = set()
     sets: dict[str, list[str]] = {}

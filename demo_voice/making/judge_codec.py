@@ -1,4 +1,4 @@
-"""How much of words and voice the codec keeps, on the held-out sentences; figures go to judge-codec.json."""
+"""Measures how well the codec keeps words and voices of the held-out sentences; writes judge-codec.json."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ EXAMPLES = 30  # training sentences per voice for the centroids
 
 
 def judge_codec(speech: Path, tokenizer: Path, codes: Path) -> dict[str, object]:
-    """Word accuracy of espeak originals and of the round trip, overall and by voice, of the first codebooks alone and
-    of what must not be understood; how often the voice is recognised; pitch before and after."""
+    """Return and write the codec's figures.
+
+    They are the word accuracy of the originals, of the round trip, of only the first codebooks, and of speech that must
+    not be understood; how often the voice is recognized; and the pitch before and after.
+    """
     _, decoder = load_codec(tokenizer)
-    whole, rows = load_file(codes / "codes.safetensors")["codes"], read_lines(codes / "index.jsonl")
+    all_codes, rows = load_file(codes / "codes.safetensors")["codes"], read_lines(codes / "index.jsonl")
     _, recordings = load_speech(speech)
     tests = [i for i, row in enumerate(rows) if row["split"] == "test"]
     said, voices = [str(rows[i]["words"]) for i in tests], [str(rows[i]["voice"]) for i in tests]
     before = [as_float(recordings[i]) for i in tests]
-    after = [decoder.decode(codes_of(whole, rows[i]))[0] for i in tests]
+    after = [decoder.decode(codes_of(all_codes, rows[i]))[0] for i in tests]
     listener = Listener()
     figures: dict[str, object] = {}
     for name, clips in (("original", before), ("round trip", after)):
@@ -36,30 +39,30 @@ def judge_codec(speech: Path, tokenizer: Path, codes: Path) -> dict[str, object]
         print(f"judge: {name} {figures[name]} {figures[f'{name}, pitch in Hz']}", flush=True)
     some = range(0, len(tests), 5)
     for books in (1, 2, 4):
-        clips = [first_codebooks(decoder, codes_of(whole, rows[tests[i]]), books) for i in some]
+        clips = [first_codebooks(decoder, codes_of(all_codes, rows[tests[i]]), books) for i in some]
         figures[f"first {books} codebooks"] = accuracy([said[i] for i in some], [listener.hear(c) for c in clips])
     shuffled = [said[(i + len(said) // 2 + 1) % len(said)] for i in some]
     figures["other texts"] = accuracy(shuffled, [listener.hear(after[i]) for i in some])
     noise = torch.Generator().manual_seed(0)
     clips = [0.1 * torch.randn(before[i].shape, generator=noise) for i in some]
     figures["noise"] = accuracy([said[i] for i in some], [listener.hear(c) for c in clips])
-    judge = VoiceJudge(voice_examples(decoder, whole, rows))
-    figures["voice recognised"] = sum(judge.voice(c) == v for c, v in zip(after, voices)) / len(voices)
+    judge = VoiceJudge(voice_examples(decoder, all_codes, rows))
+    figures["voice recognized"] = sum(judge.voice(c) == v for c, v in zip(after, voices)) / len(voices)
     (codes / "judge-codec.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(figures, indent=2))
     return figures
 
 
 def first_codebooks(decoder: CodecDecoder, codes: Tensor, books: int) -> Tensor:
-    """[8, T] -> [N]: what the first codebooks alone sound like."""
+    """Return [N]: the audio of codes [8, T] decoded from only the first codebooks."""
     with torch.no_grad():
         features = decoder.fc2(decoder.quantizer(codes[:books]))
-        sound: Tensor = decoder.acoustic_decoder(features.T[None])[0, 0]
-    return sound
+        audio: Tensor = decoder.acoustic_decoder(features.T[None])[0, 0]
+    return audio
 
 
 def voice_examples(decoder: CodecDecoder, codes: Tensor, rows: list[dict[str, object]]) -> dict[str, list[Tensor]]:
-    """Training sentences of each voice through the codec, for `VoiceJudge`."""
+    """Return training sentences of each voice, decoded by the codec, for `VoiceJudge`."""
     return {
         voice.name: [
             decoder.decode(codes_of(codes, row))[0]

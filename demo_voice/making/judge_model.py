@@ -1,6 +1,6 @@
-"""How well the finished asset speaks: held-out sentences, automatic voice and cloned, and what must not be understood.
+"""Measures how well the finished demo voice speaks the held-out sentences, with automatic and cloned voices.
 
-Figures go to judge-model.json beside the codes.
+The figures are written to judge-model-SPLIT.json in the codes' folder.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ AT_ONCE = 20  # sentences in one call
 
 
 def judge_model(codes: Path, split: str = "test", *, steps: int = 32, guidance: float = 2.0) -> dict[str, object]:
-    """Word accuracy and share of sentences wholly right, for each way of asking; how often the right voice speaks."""
+    """Return and write the word accuracy and the share of correct sentences, and how often the right voice speaks."""
     engine, listener = Engine.load(ROOT / FILE), Listener()
-    whole = load_file(codes / "codes.safetensors")["codes"]
+    all_codes = load_file(codes / "codes.safetensors")["codes"]
     rows = read_lines(codes / "index.jsonl")
     held = [row for row in rows if row["split"] == split]
     texts = list({str(row["words"]): row for row in held}.values())
@@ -39,10 +39,10 @@ def judge_model(codes: Path, split: str = "test", *, steps: int = 32, guidance: 
     figures: dict[str, object] = {"automatic voice": accuracy(said, heard)}
     figures["other texts"] = accuracy(said[1:] + said[:1], heard)
     references = {str(row["voice"]): row for row in held}
-    judge = VoiceJudge(voice_examples(engine.decoder, whole, rows))
+    judge = VoiceJudge(voice_examples(engine.decoder, all_codes, rows))
     right, all_heard, all_said = 0, list[str](), list[str]()
     for voice, row in references.items():
-        prompt = VoicePrompt(codes_of(whole, row), str(row["text"]), 0.1)
+        prompt = VoicePrompt(codes_of(all_codes, row), str(row["text"]), 0.1)
         others = [other for other in texts if other["words"] != row["words"]]
         clips = speak(engine, [asked(other, i, sampling, prompt) for i, other in enumerate(others)])
         own = [listener.hear(clip) for clip in clips]
@@ -57,7 +57,7 @@ def judge_model(codes: Path, split: str = "test", *, steps: int = 32, guidance: 
 
 
 def asked(row: dict[str, object], seed: int, sampling: Sampling, voice: VoicePrompt | None = None) -> GenerationRequest:
-    """The sound is left as the codec makes it: silence at its ends would pass for another voice."""
+    """Return a request without post-processing: silence at the ends would count as a different voice."""
     return GenerationRequest(
         str(row["text"]),
         voice=voice,
@@ -72,7 +72,7 @@ def asked(row: dict[str, object], seed: int, sampling: Sampling, voice: VoicePro
 
 @torch.no_grad()
 def speak(engine: Engine, requests: Sequence[GenerationRequest]) -> list[Tensor]:
-    """[N] for each request, at 24 kHz."""
+    """Return the speech [N] of each request, at 24 kHz."""
     spoken: list[Tensor] = []
     for first in range(0, len(requests), AT_ONCE):
         spoken += [speech.waveform.samples[0] for speech in engine.generate(requests[first : first + AT_ONCE])]

@@ -1,9 +1,9 @@
-"""The demo voice's language model: a full fine-tuning of random weights by the engine's own training.
+"""Trains the demo voice's language model: a full fine-tune of random weights with the engine's training.
 
     python -m demo_voice.making.language_model --work FOLDER          (or under torchrun, for two processes)
 
-It goes on from where it was stopped. Half of the clips are single sentences; for the rest, two sentences of one voice
-are one clip whose first half is shown, as a reference is when a voice is cloned.
+An interrupted run resumes. Two thirds of the clips are single sentences. The others are two sentences of one voice
+in one clip, of which the first is given, as a reference is in cloning.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from omnivoice.train.world import join_world
 from omnivoice.weights import load_lm, locate_checkpoint
 from omnivoice.weights.export_folder import export_folder
 
-# What a described voice is asked for by, as generation spells it.
+# The descriptions of the voices, as generation spells them.
 INSTRUCTS = {"f2": "female, high pitch", "m3": "male, high pitch"}
 COMMA, PLAIN = 0.15, 0.1  # shares of sentences
 PAIRS = 0.5  # clips of two sentences, as a share of the single ones
-STEPS, STEP_ROWS = 7000, 3600  # rows of text and sound: about 50 sentences
-# From that share of the steps on, how a word sounds counts more than which it is: by then the first codebook is said as
-# well as its own codes say it, and what is missing is in the next ones. The weights until then are the base model's.
+STEPS, STEP_ROWS = 7000, 3600  # rows of text and audio, about 50 sentences
+# After this share of the steps, the loss weights move from the first codebook, which is then as good as it can be, to
+# the next ones. Until then they are the base model's.
 LATER, LATER_WEIGHTS = 0.6, (6.0, 10.0, 8.0, 5.0, 2.0, 2.0, 1.0, 1.0)
 MASKING = Masking(by_codebook=1.0, language=0.5, instruct=0.3, only_instruct=1.0, prompt=(0.0, 0.0))
 CPU = torch.device("cpu")
 
 
 def read_clips(folder: Path, split: str) -> list[tuple[str, Clip]]:
-    """(voice, clip) of every sentence of a split."""
+    """Return (voice, clip) for every sentence of a split."""
     codes = load_file(folder / "codes.safetensors")["codes"]
     rows = [json.loads(line) for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()]
     return [
@@ -58,7 +58,7 @@ def read_clips(folder: Path, split: str) -> list[tuple[str, Clip]]:
 
 
 def typed(text: str, drawn: random.Random) -> str:
-    """As people type it: now and then in small letters, without its stop, with another one, with a comma."""
+    """Return the sentence as people type it: at times in lower case, with a comma, or with another end mark or none."""
     words, stop = text[:-1].split(), "."
     if drawn.random() < COMMA:
         words[drawn.randrange(len(words) - 1)] += ","
@@ -71,7 +71,7 @@ def typed(text: str, drawn: random.Random) -> str:
 
 
 def with_pairs(written: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
-    """The clips, and pairs of one voice: the first sentence shown, the second one asked for."""
+    """Return the clips, and pairs of clips of one voice whose first sentence is given as a reference."""
     drawn = random.Random(seed)
     single = [(voice, replace(clip, text=typed(clip.text, drawn))) for voice, clip in written]
     by_voice: dict[str, list[Clip]] = {}
@@ -87,7 +87,7 @@ def with_pairs(written: list[tuple[str, Clip]], seed: int) -> tuple[Clip, ...]:
 
 
 def settings(world_size: int = 1, steps: int = STEPS) -> TrainSettings:
-    """Of the run; a step is the same however many processes share it."""
+    """Return the settings of the run. A step is the same for any number of processes."""
     return TrainSettings(
         method="full",
         optimizer="Muon",
@@ -106,7 +106,7 @@ def settings(world_size: int = 1, steps: int = STEPS) -> TrainSettings:
 
 
 def train_language_model(work: Path) -> None:
-    """Train from WORK/base on WORK/codes into WORK/lm, and write WORK/model; goes on from where it was stopped."""
+    """Train WORK/base on WORK/codes with the run folder WORK/lm, and write WORK/model. An interrupted run resumes."""
     world = join_world()
     chosen = settings(world.size)
     files = locate_checkpoint(work / "base")
@@ -134,7 +134,7 @@ def train_language_model(work: Path) -> None:
         weigh()
         if world.is_main and report.step % 20 == 0:
             mean = sum(trainer.losses[-20:]) / 20
-            print(f"lm: step {report.step} loss {mean:.4f}, {report.seconds:.2f} s a step", flush=True)
+            print(f"lm: step {report.step} loss {mean:.4f}, {report.seconds:.2f} s per step", flush=True)
         return False
 
     weigh()

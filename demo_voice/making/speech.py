@@ -1,10 +1,10 @@
-"""The speech that the demo voice is made from: espeak-ng says the sentences, in two voices.
+"""Makes the speech that the demo voice learns from: espeak-ng speaks the sentences in two voices.
 
-A sentence is spoken two or three times: each tells how much faster or slower it must be said to last as long as the
-engine's own estimate for its text (times a random factor near 1), so that generation needs no duration. What is left
-is stretched to whole codec frames: text and length then tell where in a frame each sound begins, and the language
-model has nothing to guess. Mono, 24 kHz, rms 0.1, without silence around it. Written in shards, so that a run that was
-stopped goes on.
+Each sentence is as long as the engine estimates for its text, times a random factor near 1, so that generation needs
+no duration. For this, espeak-ng speaks it up to three times at corrected speeds, and the remainder is stretched to a
+whole number of codec frames. Text and length then determine where in a frame each phone begins, so the language model
+need not guess it. The audio is mono at 24 kHz with an RMS of 0.1, without silence at its ends. It is written in shards,
+so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from omnivoice.text.duration import estimate_frames
 
 RATE, HOP = 24_000, 960
 RMS = 0.1
-QUIETEST = 0.01  # of the peak: less is silence, at both ends
-MARGIN = 480  # samples of silence that stay
-FASTER, SLOWER = 0.93, 1.1  # how far the length may be from the estimate
-STEADY, SWAY = 0.7, 0.01  # share of the sentences that are as near to it as this
+QUIETEST = 0.01  # share of the peak below which the ends are silence
+MARGIN = 480  # samples of silence that are kept
+FASTER, SLOWER = 0.93, 1.1  # range of the length, relative to the estimate
+STEADY, SWAY = 0.7, 0.01  # this share of the sentences deviates at most this much
 FIRST_SPEED, SLOWEST, FASTEST = 165, 85, 380  # words a minute
 SHARD, AT_ONCE = 500, 2
-TRIES, NEAR = 3, 0.01  # how often a sentence is said, and how near its length must come before it is stretched
+TRIES, NEAR = 3, 0.01  # attempts per sentence, and the deviation of the length that ends them
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ VOICES: tuple[Voice, ...] = (Voice("f2", "en-us+f2", 60), Voice("m3", "en-us+m3"
 
 
 def workers() -> ThreadPoolExecutor:
-    """For many short sounds: one thread each, which is faster than all threads on one."""
+    """Return a pool of single-threaded workers, which is faster for many short clips."""
     return ThreadPoolExecutor(AT_ONCE, initializer=torch.set_num_threads, initargs=(1,))
 
 
 def say(words: str, voice: Voice, speed: int) -> Tensor:
-    """[N] float32 at 24 kHz, trimmed."""
+    """Return the spoken words, trimmed: [N] float32 at 24 kHz."""
     command = ["espeak-ng", "-v", voice.variant, "-p", str(voice.pitch), "-s", str(speed), "--stdout", words]
     done = subprocess.run(command, check=True, capture_output=True)
     with wave.open(io.BytesIO(done.stdout)) as file:
@@ -70,7 +70,7 @@ def say(words: str, voice: Voice, speed: int) -> Tensor:
 
 
 def say_in_time(words: str, voice: Voice, factor: float) -> Tensor:
-    """[N], N whole frames: the engine's estimate for the text times `factor`."""
+    """Return the spoken words [N], a whole number of frames: the engine's estimate times `factor`."""
     wanted, speed = round(estimate_frames(grammar.written(words)) * factor) * HOP, FIRST_SPEED
     for _ in range(TRIES):
         samples = say(words, voice, speed)
@@ -82,12 +82,12 @@ def say_in_time(words: str, voice: Voice, factor: float) -> Tensor:
 
 
 def stretched(samples: Tensor, length: int) -> Tensor:
-    """[N] -> [length], by its spectrum: the pitch moves as much."""
+    """Return [N] stretched to [length] in the frequency domain; the pitch changes by the same factor."""
     return torch.fft.irfft(torch.fft.rfft(samples), n=length) * (length / len(samples))
 
 
 def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
-    """What to say: a training sentence in one voice, a held-out one in all of them."""
+    """Return what to speak: each training sentence in one voice, each held-out sentence in all voices."""
     rng = random.Random(seed)
     listed: list[dict[str, object]] = []
     for split, sentences in grammar.draw_sets(seed, train, held_out).items():
@@ -100,7 +100,7 @@ def rows(seed: int, train: int, held_out: int) -> list[dict[str, object]]:
 
 
 def settings(*, seed: int, train: int, held_out: int) -> dict[str, object]:
-    """What the speech depends on."""
+    """Return all values that the speech depends on."""
     return {
         "seed": seed,
         "train": train,
@@ -114,8 +114,10 @@ def settings(*, seed: int, train: int, held_out: int) -> dict[str, object]:
 
 
 def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
-    """speech/NNN.npy (int16, sentences end to end) and, when all are there, speech/index.jsonl: `rows` with "shard",
-    "start" and "samples"."""
+    """Write NNN.npy (int16, sentences end to end) and, once all are complete, index.jsonl.
+
+    The index holds `rows` with "shard", "start" and "samples".
+    """
     folder.mkdir(parents=True, exist_ok=True)
     wanted = rows(seed, train, held_out)
     voices = {voice.name: voice for voice in VOICES}
@@ -139,34 +141,34 @@ def make_speech(folder: Path, *, seed: int, train: int, held_out: int) -> None:
 
 
 def load_speech(folder: Path, shards: int | None = None) -> tuple[list[dict[str, object]], list[np.ndarray]]:
-    """The index, and each sentence as a mapped int16 array; of the first shards alone, if so many are named."""
+    """Return the index, and each sentence as a mapped int16 array; only the first `shards` if given."""
     names = ["index"] if shards is None else [f"{s:03}" for s in range(shards)]
     index = [row for name in names for row in read_lines(folder / f"{name}.jsonl")]
-    arrays = [np.load(folder / f"{s:03}.npy", mmap_mode="r") for s in range(whole(index[-1], "shard") + 1)]
-    starts = [whole(row, "start") for row in index]
-    ends = [start + whole(row, "samples") for start, row in zip(starts, index)]
-    return index, [arrays[whole(row, "shard")][a:b] for row, a, b in zip(index, starts, ends)]
+    arrays = [np.load(folder / f"{s:03}.npy", mmap_mode="r") for s in range(integer(index[-1], "shard") + 1)]
+    starts = [integer(row, "start") for row in index]
+    ends = [start + integer(row, "samples") for start, row in zip(starts, index)]
+    return index, [arrays[integer(row, "shard")][a:b] for row, a, b in zip(index, starts, ends)]
 
 
-def whole(row: dict[str, object], key: str) -> int:
-    """A whole number of an index's row."""
+def integer(row: dict[str, object], key: str) -> int:
+    """Return an integer of an index's row."""
     number = row[key]
     assert isinstance(number, int)
     return number
 
 
 def as_float(samples: np.ndarray) -> Tensor:
-    """int16 [N] -> float32 [N] in -1 to 1."""
+    """Return int16 [N] as float32 [N] from -1 to 1."""
     return torch.from_numpy(samples.astype(np.float32) / 32767)
 
 
 def read_lines(path: Path) -> list[dict[str, object]]:
-    """A JSONL file."""
+    """Read a JSONL file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write_lines(path: Path, lines: Sequence[dict[str, object]]) -> None:
-    """The same, at once or not at all."""
+    """Write a JSONL file, completely or not at all."""
     text = "".join(json.dumps(line) + "\n" for line in lines)
     _write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 

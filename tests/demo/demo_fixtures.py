@@ -1,4 +1,4 @@
-"""What the tests of the demo voice share: the asset, who listens, and the clips that came with it."""
+"""Shared by the tests of the demo voice: the model, the speech recognizer, and recorded clips."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from omnivoice.types import GenerationRequest, Sampling, VoicePrompt
 from omnivoice.weights.demo import demo_model
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "demo"
-SENTENCES = 14  # of the sixty that were never trained on, all patterns in turn
+SENTENCES = 14  # of the 60 held-out sentences, evenly over the patterns
 STEPS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class TestClip:
-    """One of tests/assets/demo."""
+    """A clip of tests/assets/demo."""
 
     __test__ = False
     voice: str
@@ -65,13 +65,13 @@ def clips() -> tuple[TestClip, ...]:
 
 
 def held_out(count: int = SENTENCES) -> list[str]:
-    """Words of sentences that were never trained on."""
+    """Return the words of held-out sentences."""
     sentences = grammar.draw_sets(make.SEED, make.TRAIN, make.HELD_OUT)["test"]
     return sentences[:: max(1, len(sentences) // count)][:count]
 
 
 def requests(words: Sequence[str], *, steps: int = STEPS, **changes: object) -> list[GenerationRequest]:
-    """The sound is left as the codec makes it: silence at its ends would pass for another voice."""
+    """Return requests without post-processing: silence at the ends would count as a different voice."""
     plain = {
         "language": "en",
         "sampling": Sampling(steps=steps),
@@ -83,18 +83,18 @@ def requests(words: Sequence[str], *, steps: int = STEPS, **changes: object) -> 
 
 
 def spoken(speaker: Engine, asked: Sequence[GenerationRequest]) -> list[Tensor]:
-    """[N] at 24 kHz for each."""
+    """Return the speech [N] of each request, at 24 kHz."""
     return [speech.waveform.samples[0] for speech in speaker.generate(asked)]
 
 
-def understood(words: Sequence[str], sounds: Sequence[Tensor]) -> float:
-    """Word accuracy."""
-    return accuracy(words, [listener().hear(sound) for sound in sounds])[0]
+def understood(words: Sequence[str], recordings: Sequence[Tensor]) -> float:
+    """Return the word accuracy."""
+    return accuracy(words, [listener().hear(recording) for recording in recordings])[0]
 
 
 @lru_cache(maxsize=1)
 def voice_judge() -> VoiceJudge:
-    """Knows every voice from codec audio of clips that are not judged."""
+    """Return a judge that learned every voice from decoded clips that are not judged."""
     examples: dict[str, list[Tensor]] = {}
     with torch.no_grad():
         for clip in clips():

@@ -1,4 +1,4 @@
-"""The demo codec as it is trained: the same sums as the engine's codec, the same gradients as torch's own layers."""
+"""The demo codec for training: it computes what the engine's codec does, with the gradients of torch's layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo_voice.making.codes import load_codec
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would be compiled takes longer than these tests."""
+    """Compiling takes longer than these tests."""
     plain = (codec_model._snake_forward, codec_model._snake_backward)
     monkeypatch.setattr(codec_model, "_fused", lambda: plain)
 
@@ -33,7 +33,7 @@ def codec() -> DemoCodec:
     return made
 
 
-def test_training_forward_is_the_engines(codec: DemoCodec) -> None:
+def test_training_forward_equals_the_engine(codec: DemoCodec) -> None:
     noise = torch.Generator().manual_seed(3)
     sound = 0.1 * torch.randn(1, 1, 12 * 960, generator=noise)
     features = torch.randn(1, WIDTH, 12, generator=noise)
@@ -43,7 +43,7 @@ def test_training_forward_is_the_engines(codec: DemoCodec) -> None:
 
 
 @pytest.mark.parametrize(("channels", "taps", "dilation"), [(5, 7, 3), (5, 1, 1), (20, 7, 9), (20, 1, 1)])
-def test_gradients_of_a_convolution_are_torchs(channels: int, taps: int, dilation: int) -> None:
+def test_gradients_of_a_convolution_equal_torch(channels: int, taps: int, dilation: int) -> None:
     layer = nn.Conv1d(channels, channels, taps, padding=taps // 2 * dilation, dilation=dilation)
     x = torch.randn(2, channels, 40, generator=torch.Generator().manual_seed(0), requires_grad=True)
     wanted = torch.autograd.grad(layer(x).sin().sum(), [x, *layer.parameters()])
@@ -52,7 +52,7 @@ def test_gradients_of_a_convolution_are_torchs(channels: int, taps: int, dilatio
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_gradients_of_snake_are_autograds() -> None:
+def test_gradients_of_snake_equal_autograd() -> None:
     x = torch.randn(2, 3, 20, generator=torch.Generator().manual_seed(0), requires_grad=True)
     alpha = torch.tensor([0.3, 1.0, 2.5]).view(1, 3, 1).requires_grad_()
     plain = x + torch.sin(alpha * x).square() / (alpha + 1e-9)
@@ -63,7 +63,7 @@ def test_gradients_of_snake_are_autograds() -> None:
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_codebooks_learn_the_points_they_see_and_pass_gradients_on() -> None:
+def test_codebooks_learn_the_points_and_pass_gradients_through() -> None:
     noise = torch.Generator().manual_seed(0)
     points = torch.randn(30, WIDTH, generator=noise)
     x = points[torch.randint(30, (4, 300), generator=noise)].requires_grad_()

@@ -1,20 +1,26 @@
-"""The table of the demo voice: its sentences, their split, and the grammar by which a recogniser hears them."""
+"""The demo voice's sentences, their split, and the grammar for the speech recognizer."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from demo_voice.making import grammar
 
 
-def test_words_are_few_plain_and_in_every_list_once() -> None:
+def test_words_are_plain_and_in_every_list_once() -> None:
     words = grammar.words()
     assert 250 <= len(words) <= 320
     assert all(re.fullmatch("[a-z]+", word) for word in words)
     for slot, values in grammar.SLOTS.items():
         assert len(set(values.split())) == len(values.split()), slot
+
+
+def test_the_card_lists_the_words(root: Path) -> None:
+    card = (root / "demo_voice" / "CARD.md").read_text(encoding="utf-8")
+    assert card.split("## Words")[1].split() == grammar.words()
 
 
 def test_patterns_use_every_slot_and_have_four_to_nine_words() -> None:
@@ -23,7 +29,7 @@ def test_patterns_use_every_slot_and_have_four_to_nine_words() -> None:
     assert all(4 <= len(pattern.split()) <= 9 for pattern in grammar.PATTERNS)
 
 
-def test_held_out_sentences_are_in_no_other_set_and_repeat_by_seed() -> None:
+def test_sets_are_disjoint_and_depend_only_on_the_seed() -> None:
     sets = grammar.draw_sets(3, 2000, 60)
     assert {name: len(sentences) for name, sentences in sets.items()} == {"test": 60, "valid": 60, "train": 2000}
     train, valid, test = (set(sets[name]) for name in ("train", "valid", "test"))
@@ -52,5 +58,5 @@ def test_every_sentence_is_one_of_the_grammar() -> None:
         ("we will meet on friday at two", "We will meet on Friday at two."),
     ],
 )
-def test_written_as_one_writes_it(words: str, text: str) -> None:
+def test_sentences_are_written_with_capitals_and_a_full_stop(words: str, text: str) -> None:
     assert grammar.written(words) == text

@@ -1,4 +1,4 @@
-"""The judge of the demo voice: word errors, pitch and voices. What it hears is tested where pocketsphinx is there."""
+"""The judge of the demo voice: word errors, pitch and voices. Its listening is tested in test_demo_voice.py."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from demo_voice.making import judge
         ("a b", "b a", 2),
     ],
 )
-def test_errors_are_the_least_edits_of_words(said: str, heard: str, wrong: int) -> None:
+def test_errors_are_the_word_edit_distance(said: str, heard: str, wrong: int) -> None:
     assert judge.errors(said, heard) == wrong
 
 
-def test_accuracy_counts_words_of_all_sentences_and_whole_sentences() -> None:
+def test_accuracy_counts_all_words_and_sentences_without_an_error() -> None:
     words, sentences = judge.accuracy(["a b c", "d"], ["a b c", "e"])
     assert (words, sentences) == (0.75, 0.5)
 
@@ -45,7 +45,7 @@ def test_noise_has_no_pitch() -> None:
     assert judge.pitch_hz(torch.randn(24_000, generator=torch.Generator().manual_seed(0))) == 0
 
 
-def test_voices_are_told_apart_by_their_spectrum_and_not_by_their_level() -> None:
+def test_voices_are_distinguished_by_spectrum_and_not_by_level() -> None:
     examples = {name: [_buzz(hz, tilt) for hz in (150, 160, 170)] for name, tilt in (("dull", 3), ("bright", 25))}
     voices = judge.VoiceJudge(examples)
     assert voices.voice(0.1 * _buzz(155, 3)) == "dull"
@@ -53,7 +53,7 @@ def test_voices_are_told_apart_by_their_spectrum_and_not_by_their_level() -> Non
 
 
 def _buzz(hz: int, harmonics: int) -> Tensor:
-    """One second of equal harmonics."""
+    """Return one second of equally strong harmonics."""
     time = torch.arange(24_000) / 24_000
     tones = [torch.sin(2 * torch.pi * hz * h * time + h) for h in range(1, harmonics + 1)]
     return 0.1 * torch.stack(tones).sum(dim=0)

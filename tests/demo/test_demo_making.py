@@ -1,4 +1,4 @@
-"""What the demo voice is trained on, and the model that it begins as."""
+"""The demo voice's training speech and its untrained model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnivoice.text.duration import estimate_frames
 from omnivoice.weights import locate_checkpoint
 
 
-def test_stretching_keeps_the_sound_and_moves_its_pitch() -> None:
+def test_stretching_changes_only_the_length_and_the_pitch() -> None:
     tone = torch.sin(torch.arange(4800) * (2 * torch.pi * 50 / 4800))
     longer = stretched(tone, 5000)
     assert torch.allclose(longer, torch.sin(torch.arange(5000) * (2 * torch.pi * 50 / 5000)), atol=1e-4)
@@ -24,7 +24,7 @@ def test_stretching_keeps_the_sound_and_moves_its_pitch() -> None:
 
 @pytest.mark.parametrize("factor", [0.93, 1.0, 1.1])
 def test_a_sentence_lasts_the_estimate_in_whole_frames(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever espeak-ng makes of a speed: here not quite what was asked for, and with pauses that do not shrink."""
+    """Also if espeak-ng does not speak at the exact speed, and if its pauses do not shrink."""
     speeds: list[int] = []
 
     def say(words: str, voice: speech.Voice, speed: int) -> torch.Tensor:
@@ -41,7 +41,7 @@ def test_a_sentence_lasts_the_estimate_in_whole_frames(factor: float, monkeypatc
     assert abs(len(say(words, VOICES[0], speeds[-1])) / len(samples) - 1) < 0.02, "little is left to be stretched"
 
 
-def test_each_voice_says_as_many_sentences_and_the_held_out_ones_all() -> None:
+def test_voices_share_the_training_sentences_and_speak_all_held_out_ones() -> None:
     listed = rows(1, 100, 4)
     count = {(row["split"], row["voice"]): 0 for row in listed}
     for row in listed:
@@ -51,7 +51,7 @@ def test_each_voice_says_as_many_sentences_and_the_held_out_ones_all() -> None:
     assert [row["id"] for row in listed] == list(range(len(listed)))
 
 
-def test_the_model_begins_with_a_token_for_each_word_and_the_same_weights(tmp_path: Path) -> None:
+def test_the_untrained_model_is_reproducible_and_has_a_token_for_each_word(tmp_path: Path) -> None:
     codec = DemoCodec()
     codec.start(0)
     pack_codec(codec, tmp_path / "codec")

@@ -1,4 +1,4 @@
-"""The training of the demo codec: what learns when, and that a run that was stopped goes on as if it had not been."""
+"""The demo voice's training: which parts learn in which phase, and that a resumed run gives the same result."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from omnivoice.train.settings import TrainSettings
 
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would be compiled takes longer than these tests."""
+    """Compiling takes longer than these tests."""
     plain = (codec_model._snake_forward, codec_model._snake_backward)
     monkeypatch.setattr(codec_model, "_fused", lambda: plain)
 
 
 @pytest.mark.parametrize(("step", "encoder_learns", "books_move"), [(0, 1, 0), (WARM_STEPS, 1, 1), (STEPS, 0, 0)])
-def test_what_learns_when(step: int, encoder_learns: bool, books_move: bool) -> None:
+def test_which_parts_learn_in_which_phase(step: int, encoder_learns: bool, books_move: bool) -> None:
     codec, noise = DemoCodec(), torch.Generator().manual_seed(0)
     codec.start(0)
     codec.books.start(torch.randn(600, codec_model.WIDTH, generator=noise), noise, rounds=1)
@@ -42,22 +42,22 @@ def test_what_learns_when(step: int, encoder_learns: bool, books_move: bool) -> 
     assert (not torch.equal(codec.books.vectors, before)) == books_move
 
 
-def test_spectra_find_equal_sounds_equal_and_louder_ones_apart() -> None:
+def test_spectra_of_equal_audio_are_equal_and_of_louder_audio_differ() -> None:
     sound = 0.1 * torch.randn(1, 9600, generator=torch.Generator().manual_seed(0))
     assert [float(part) for part in Spectra()(sound, sound)] == [0, 0, 0]
     mel, linear, relative = (float(part) for part in Spectra()(2 * sound, sound))
     assert relative == pytest.approx(1, abs=0.01)
-    assert 0.6 < mel < 0.7 and 0.6 < linear < 0.7  # the logarithm of 2, less what the floor takes
+    assert 0.6 < mel < 0.7 and 0.6 < linear < 0.7  # the logarithm of 2, reduced by the floor
 
 
-def test_learning_rate_falls_twice_and_never_jumps_but_between() -> None:
+def test_learning_rate_falls_twice_and_jumps_only_in_between() -> None:
     rates = [learning_rate(step) for step in range(STEPS + POLISH_STEPS)]
     jumps = [step for step, (a, b) in enumerate(pairwise(rates), start=1) if abs(a - b) > 3e-5]
     assert jumps == [STEPS]
     assert rates[STEPS - 1] < 3e-5 and rates[-1] < 3e-5 and max(rates) == codec_train.RATE_TOP
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_gives_the_same_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {
         "STEPS": 4,
         "WARM_STEPS": 1,
@@ -94,9 +94,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
         same_settings(tmp_path / "speech", {"seed": 2})
 
 
-def test_the_decoder_alone_learns_how_the_language_model_speaks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fitting_changes_only_the_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"SENTENCES": 3, "STEPS": 2, "AT_ONCE": 2, "TRUE": (1, 2)}.items():
         monkeypatch.setattr(decoder_fit, name, value)
     codec, noise = DemoCodec(), torch.Generator().manual_seed(0)
@@ -133,16 +131,14 @@ def test_the_decoder_alone_learns_how_the_language_model_speaks(
     guessed, own = load_file(tmp_path / "fit" / "codes.safetensors")["codes"], true[:, frames:]
     assert torch.equal(guessed[0], own[0]) and not torch.equal(guessed[2:], own[2:])
     second = [torch.equal(guessed[1, a : a + frames], own[1, a : a + frames]) for a in range(0, 3 * frames, frames)]
-    assert second == [False, True, False], "by turns"
+    assert second == [False, True, False], "TRUE is used in turn"
     for name, tensor in fitted.state_dict().items():
         learns = name.startswith("acoustic_decoder.")
         assert torch.equal(tensor, codec.state_dict()[name]) != learns, name
 
 
-def test_how_a_word_sounds_counts_more_from_a_share_of_the_steps_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After a stop, too."""
+def test_loss_weights_change_after_a_share_of_the_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after an interruption."""
     codec = DemoCodec()
     codec.start(0)
     pack_codec(codec, tmp_path / "tokenizer")
