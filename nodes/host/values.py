@@ -79,8 +79,10 @@ def naming(label: str) -> Iterator[None]:
 
 
 def only(values: Sequence[_Value], name: str) -> _Value:
-    """The one value of a list input that must not vary; raises InputError."""
-    if any(value is not values[0] for value in values):
+    """Return the one value of a list input that must not vary; raises InputError."""
+    if not values:
+        raise InputError(f"{name} must be one value, got an empty list")
+    if any(value is not values[0] and value != values[0] for value in values):
         raise InputError(f"{name} must be the same for every item, got a list of {len(values)} different ones")
     return values[0]
 

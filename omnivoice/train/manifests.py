@@ -98,14 +98,19 @@ def _is_within(path: Path, root: str, real_root: str) -> bool:
 
 
 def dataset_stamp(folder: Path) -> str:
-    """Changes when a file in the folder does, by name, size or time; for a host that keeps results."""
+    """Return a hash that changes when a file in the folder is added, edited, renamed or replaced.
+
+    A replaced file has another inode or change time even where its size and modification time are the old ones. No
+    file is read: a host asks for this before every run, and a folder may hold thousands of recordings.
+    """
     digest = hashlib.sha256()
     for path in _walk(folder):
         try:
             status = os.lstat(path)
         except OSError:
-            continue  # it went in the meantime
-        line = f"{path.relative_to(folder).as_posix()} {status.st_size} {status.st_mtime_ns}\n"
+            continue  # deleted since the folder was listed
+        values = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        line = f"{path.relative_to(folder).as_posix()} {values}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 

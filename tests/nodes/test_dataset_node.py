@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_a_folder(make, host, top: Path, write, loaded: object, place: str) -> N
     ((models, memory),) = host.loads
     assert models == [loaded.encoder] and memory > 10**6
     reason = "2.wav: no transcript is beside it: put what it says into 2.txt"
-    assert host.texts == [(f"1 of 3 clips are not used; the report names them; {reason}", "7")]
+    assert host.texts == [(f"1 of 3 clips are not used; the report names them. The first is {reason}", "7")]
     assert len(list((top / "user" / "omnivoice_codes").rglob("*.safetensors"))) == 2
     assert not (folder / ".omnivoice_codes").exists()
 
@@ -146,19 +147,69 @@ def test_in_inference_mode_as_comfyui_runs_it(make) -> None:
     assert not dataset.clips[0].codes.is_inference()
 
 
+def test_none_on_an_optional_input_means_not_connected(make, top: Path, write) -> None:
+    write(top / "input" / "ann", 1)
+    plain = make("ann")[0].fingerprint()
+    assert make("ann", instruct=[None], audio=[None], text=[None])[0].fingerprint() == plain
+    assert make("ann", instruct=[], audio=[], text=[])[0].fingerprint() == plain
+
+
+@pytest.mark.parametrize("value", [None, [], {"a": 1}, "x", 3])
+def test_a_model_that_is_none(nodes: dict[str, type], top: Path, value: object) -> None:
+    with pytest.raises(ValueError, match=r"^model must come from Load OmniVoice, got "):
+        nodes["OmniVoiceDataset"].execute(model=[value], folder=[NONE], language=["auto"])
+
+
+def test_the_same_text_twice_is_one_value(make, top: Path, write) -> None:
+    """Lists of equal strings, which other nodes make, are not always the same object."""
+    write(top / "input" / "ann", 1)
+    words = ["".join(["Eng", "lish"]) for _ in range(2)]
+    assert make("ann", language=words)[0].clips[0].language == "en"
+
+
+@pytest.mark.parametrize("language", ["English", "english", "en", "EN", "en-US", "en_GB"])
+def test_languages_by_name_id_and_tag(make, nodes: dict[str, type], top: Path, write, language: str) -> None:
+    write(top / "input" / "ann", 1)
+    check = nodes["OmniVoiceDataset"].validate_inputs
+    assert check(folder=["ann"], language=[language]) is True
+    assert make("ann", language=[language])[0].clips[0].language == "en"
+    assert "language 'Klingon' is not known" in check(folder=["ann"], language=["Klingon"])
+
+
+@pytest.mark.parametrize("name", ["Voix d'Ame\u0301lie/wavs", "voix d'am\u00e9lie\\WAVS", "Voix d'Am\u00e9lie/wavs"])
+def test_folders_match_by_form_case_and_slash(make, nodes: dict[str, type], top: Path, write, name: str) -> None:
+    write(top / "input" / "Voix d'Ame\u0301lie" / "wavs", 1)
+    assert nodes["OmniVoiceDataset"].validate_inputs(folder=name) is True
+    assert make(name)[2] == 1 and nodes["OmniVoiceDataset"].fingerprint_inputs(folder=[name])
+
+
+def test_a_name_of_two_folders_is_refused(make, top: Path, write) -> None:
+    write(top / "input" / "Ann", 1), write(top / "input" / "ann", 2)
+    assert make("Ann")[2] == 1 and make("ann")[2] == 2
+    with pytest.raises(ValueError, match="could be any of"):
+        make("ANN")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "no recordings given: choose a folder, or connect the audio input"),
         ({"audio": [None]}, "no recordings given"),
         ({"folder": "ann", "audio": [audio(sound(1))]}, "two sources given: disconnect the audio input"),
-        ({"folder": "ann", "text": ["a\nb"]}, "text goes with the audio input, got 2 lines"),
+        ({"folder": "ann", "text": ["a\nb"]}, "text belongs to the audio input, got 2 lines"),
         ({"audio": [audio(sound(1))] * 3, "text": ["a", "b"]}, "one text for each recording, got 2 for 3"),
         ({"audio": [audio(sound(1))] * 3, "text": ["a\nb"]}, "one text for each recording, got 2 for 3"),
         ({"audio": [audio(sound(1))] * 2}, "one text for each recording, got 0 for 2"),
         ({"audio": [audio(sound(1))], "text": [3]}, "text must be a string, got 3"),
-        ({"audio": [3], "text": ["a"]}, "audio must be ComfyUI's AUDIO, got 3"),
-        ({"folder": "ann", "language": ["Klingon"]}, "language must be auto or a name from the list, got 'Klingon'"),
+        ({"audio": [3], "text": ["a"]}, "clip 1: audio must be ComfyUI's AUDIO, got 3"),
+        ({"audio": [audio(sound(1, batch=2)), None], "text": ["a"]}, "clip 3: audio must be ComfyUI's AUDIO, got None"),
+        ({"audio": [audio(sound(1))] * 2, "text": ["a", None]}, "text must be a string, got None"),
+        ({"language": [None], "folder": "ann"}, "language must be auto, or the name or id of a language, got None"),
+        ({"language": [3], "folder": "ann"}, "language must be auto, or the name or id of a language, got 3"),
+        ({"language": [], "folder": "ann"}, "language must be one value, got an empty list"),
+        ({"language": ["en", "de"], "folder": "ann"}, "language must be the same for every item"),
+        ({"instruct": ["a", "b"], "folder": "ann"}, "instruct must be the same for every item"),
+        ({"folder": "ann", "language": ["Klingon"]}, "language 'Klingon' is not known"),
         ({"folder": "ann", "instruct": [5]}, "instruct must be a string, got 5"),
         ({"folder": "empty"}, "empty holds no dataset: a dataset is a folder"),
     ],
@@ -217,3 +268,18 @@ def test_fingerprint_follows_the_files(nodes: dict[str, type], top: Path, write)
     (folder / "0.txt").write_text("Something else.")
     assert fingerprint(folder=["ann"]) != before
     assert fingerprint(folder=["gone"]) == fingerprint(folder=[NONE]) == fingerprint() == ""
+
+
+@pytest.mark.parametrize("file", ["0.wav", "0.txt"])
+def test_fingerprint_notices_a_file_replaced_with_equal_size_and_time(
+    nodes: dict[str, type], top: Path, write, file: str
+) -> None:
+    folder = write(top / "input" / "ann", 1)
+    fingerprint, path = nodes["OmniVoiceDataset"].fingerprint_inputs, folder / file
+    before, status, data = fingerprint(folder=["ann"]), path.stat(), path.read_bytes()
+    (folder / "new").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(folder / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    (folder / "new").replace(path)
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    assert fingerprint(folder=["ann"]) != before
