@@ -1,7 +1,7 @@
-"""From a model in training to a LoRA, and from a LoRA to what training begins with.
+"""From a model in training to a LoRA, and from a LoRA to the start of a training.
 
-Unusual: modules that were trained whole leave as differences from the model they were trained on (so adapters add up,
-whatever was applied before), or, for PEFT's files, as whole weights.
+A fully trained module leaves as the difference from the weights it started with, so LoRAs add up whatever was applied
+before; for PEFT's modules_to_save it leaves as weights.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .settings import TrainSettings
 def trained_lora(
     model: TrainingModel, source: str, *, as_weights: bool = False, weights: Mapping[str, Tensor] | None = None
 ) -> LoRA:
-    """What was learnt, on the CPU in float32, nothing of it shared with the model.
+    """Return the trained LoRA, on the CPU in float32, sharing no memory with the model.
 
-    source: its name in messages. as_weights: modules trained whole as they are, not as differences. weights: another
-    state of the same model, by the names of `TrainingModel.trained`; None: the present one.
+    source: its name in messages. as_weights: fully trained modules as weights instead of differences. weights: another
+    state of the same model, by the names of `TrainingModel.trained`; None for the current one.
     """
     now = {name: p.detach() for name, p in model.trained().items()} if weights is None else weights
     changes: dict[str, Change] = {}
@@ -38,36 +38,36 @@ def trained_lora(
 
 
 def full_weights(model: TrainingModel) -> dict[str, Tensor]:
-    """Every weight of a full fine-tuning by the checkpoint's names, on the CPU in float32."""
+    """Return every weight of a full fine-tune by the checkpoint's names, on the CPU in float32."""
     return {name: _own(p.detach()) for name, p in model.trained().items()}
 
 
 @torch.no_grad()
 def start_from_lora(model: TrainingModel, lora: LoRA, settings: TrainSettings) -> None:
-    """Let training go on from an adapter. Raises LoraError unless it fits the settings, module for module."""
+    """Start training from a LoRA. Raises LoraError unless it fits the settings, module for module."""
     if settings.method == "full":
-        raise LoraError(f"{lora.source} cannot be gone on with by method full: merge it into the model, and name that")
-    pairs, whole = model.lora_layers(), model.full_modules()
+        raise LoraError(f"method full cannot start from {lora.source}: merge it into the model, and train that")
+    layers, full = model.lora_layers(), model.full_modules()
     for name, change in lora.changes.items():
-        wanted = LowRank if name in pairs else (Difference, Replacement) if name in whole else ()
+        wanted = LowRank if name in layers else (Difference, Replacement) if name in full else ()
         if not isinstance(change, wanted):
             raise LoraError(
                 f"{lora.source} changes {name}, which this run does not train in that way: set targets and "
                 "audio_modules to the values that it was trained with"
             )
-    missing = [name for name in (*pairs, *whole) if name not in lora.changes]
+    missing = [name for name in (*layers, *full) if name not in lora.changes]
     if missing:
         raise LoraError(
             f"{lora.source} does not change {missing[0]}, which this run trains: set targets and audio_modules to the "
             "values that it was trained with"
         )
-    for name, layer in pairs.items():
-        _begin_pair(layer, lora.changes[name], lora.source, settings.rank)
-    for name, (weight, base) in whole.items():
+    for name, layer in layers.items():
+        _start_layer(layer, lora.changes[name], lora.source, settings.rank)
+    for name, (weight, base) in full.items():
         weight.copy_(base.to(weight.device, torch.float32) + lora.changes[name].change(base).to(weight.device))
 
 
-def _begin_pair(layer: LowRankLinear | LowRankEmbedding, change: Change, source: str, rank: int) -> None:
+def _start_layer(layer: LowRankLinear | LowRankEmbedding, change: Change, source: str, rank: int) -> None:
     assert isinstance(change, LowRank)
     if change.rank != rank:
         raise LoraError(f"{source} has rank {change.rank}, this run {rank}: set rank to {change.rank}")

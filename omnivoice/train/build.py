@@ -1,7 +1,7 @@
-"""A trainer put together from a model, a dataset and settings; the same for command line and host.
+"""Builds a trainer from a model, a dataset and settings, for the command line and the host alike.
 
-Unusual: the model is given away, since its layers are replaced: load one for the purpose, unfused. Nothing here reads
-a file.
+The trainer takes the model over and replaces its layers, so load an unfused one for the purpose. Nothing here reads a
+file.
 """
 
 from __future__ import annotations
@@ -39,14 +39,17 @@ def build_trainer(
     world: World = SINGLE,
     lora: LoRA | None = None,
 ) -> Trainer:
-    """A trainer at step 0. lm: unfused, on the CPU or the device; it belongs to the trainer from now on. lora: an
-    adapter to begin with. Raises InputError for a dataset that does not fit the model, LoraError for the adapter."""
+    """Return a trainer at step 0.
+
+    lm: unfused, on the CPU or the device; the trainer takes it over. lora: a LoRA to start from. Raises InputError for
+    a dataset that does not fit the model, LoraError for such a LoRA.
+    """
     check_dataset(dataset, lm)
     if settings.offloading and world.size > 1:  # DistributedDataParallel takes no model on two kinds of devices
-        raise InputError("offloading works in one process alone: switch it off, or train without torchrun")
+        raise InputError("offloading works in a single process only: switch it off, or train without torchrun")
     if settings.method == "lora":
         _check_size(lm, settings)
-    _, generator = generators(settings.seed, "pairs")
+    _, generator = generators(settings.seed, "pairs")  # the word is part of the seed
     with torch.inference_mode(False):
         model = TrainingModel(lm, text, settings, device=device, generator=generator)
         if lora is not None:
@@ -54,18 +57,18 @@ def build_trainer(
         training, held = dataset.split(settings.validation, settings.seed)
         if settings.patience and not held:
             raise InputError(
-                f"patience needs validations, and validation {settings.validation:g} of {len(training)} clips is none: "
-                "set aside more, or set patience to 0"
+                f"patience needs validations, but a share of {settings.validation:g} of {len(training)} clips is no "
+                "clip: raise validation, or set patience to 0"
             )
         if settings.validation and settings.validate_every and not held and world.is_main:
-            _LOG.warning("%g of %d clips is none: nothing is validated", settings.validation, len(training))
+            _LOG.warning("no validation: a share of %g of %d clips is no clip", settings.validation, len(training))
         mask_id, seed = lm.config.audio_mask_id, settings.seed
         sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
         return Trainer(model, sources[0], settings, validation=sources[1], world=world)
 
 
 def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
-    """Refuse, before anything is learnt, a LoRA that could not be read again."""
+    """Raise InputError, before any step, for a LoRA that would be too large to be read again."""
     values = 0
     for name, (out, into) in lora_targets(lm.config).items():
         part = name.rpartition(".")[2]
@@ -81,7 +84,7 @@ def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
 
 
 def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
-    """Refuse, with InputError, a dataset without clips or with codes that this model does not have."""
+    """Raise InputError for a dataset without clips, or with codes that are not this model's."""
     if not dataset.clips:
         raise InputError("the dataset has no clip that can be used: see its report")
     codebooks, mask_id = lm.config.codebooks, lm.config.audio_mask_id
@@ -90,13 +93,13 @@ def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
         if codebooks != K or T < 1 or int(clip.codes.min()) < 0 or int(clip.codes.max()) >= mask_id:
             raise InputError(
                 f"the codes of {clip.name} do not belong to this model ({K} codebooks, the model has {codebooks}): "
-                "make the dataset with the model that is to be trained"
+                "make the dataset with the model that you train"
             )
 
 
 def base_fingerprint(lm: OmniVoiceLM, lora: LoRA | None = None) -> str:
-    """What tells one start from another: sizes, precision, a hash of the first and last row of every weight, and the
-    adapter that training begins with."""
+    """Return a hash that identifies what training starts from: config, dtype, the first and last row of every weight,
+    and the LoRA to start from."""
     digest = hashlib.sha256(repr((lm.config, lm.get_dtype())).encode())
     found = {name: parameter.detach()[[0, -1]] for name, parameter in lm.named_parameters()}
     if lora is not None:

@@ -1,9 +1,9 @@
-"""Codes of training clips on disk, so that a recording is encoded once: one small safetensors file for each.
+"""Cache of the codes of training clips on disk, one small safetensors file per recording.
 
-What is unusual: an entry's name is a hash of the recording's content, of the codec and of how the recording was made
-ready, so nothing in the folder can be out of date; and the folder is never trusted. An entry that is damaged, empty,
-foreign or of another shape counts as missing and is written anew. A folder that cannot be written to costs a warning,
-never a clip. Writes are atomic: a kill, or another process at the same work, leaves whole entries.
+An entry's name is a hash of the recording's content, the codec and the preparation of the audio, so no entry can be
+out of date. The folder is not trusted: an entry that is damaged, foreign or of another shape counts as missing and is
+written again. If the folder cannot be written to, the run continues with a warning. Writes are atomic, also with
+several processes.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import Waveform
 
 FORMAT, FORMAT_VERSION = "omnivoice_codes", "1"
-FOLDER = ".omnivoice_codes"  # beside the recordings; hidden, so that it is not taken for some of them
+FOLDER = ".omnivoice_codes"  # in the dataset; hidden, so that it is not searched for recordings
 _LOG = logging.getLogger("omnivoice_nodes")
 _MAX_CODE = 1 << 15  # what int16 holds
 _MAX_FRAMES = MAX_CLIP_SECONDS * FRAME_RATE
 
 
 def content_of(audio: Path | Waveform) -> str:
-    """SHA-256, in hex, of a file's bytes, or of samples and rate; raises FileError."""
+    """Return the SHA-256, in hex, of a file's bytes, or of samples and rate; raises FileError."""
     if isinstance(audio, Path):
         return sha256_of(audio)
     digest = hashlib.sha256(repr((tuple(audio.samples.shape), audio.sample_rate)).encode())
@@ -43,7 +43,7 @@ def content_of(audio: Path | Waveform) -> str:
 
 
 def check_clip_codes(codes: Tensor, codebooks: int, codebook_size: int) -> Tensor:
-    """`codes` [K, T] of at most 30 s when they are a codec's; raises InputError."""
+    """Return `codes` [K, T] if they are valid and at most 30 s long; raises InputError."""
     if codes.ndim != 2 or codes.shape[0] != codebooks or not 1 <= codes.shape[1] <= _MAX_FRAMES:
         raise InputError(f"codes must have shape [{codebooks}, 1-{_MAX_FRAMES}], got {list(codes.shape)}")
     low, high = int(codes.min()), int(codes.max())
@@ -53,10 +53,10 @@ def check_clip_codes(codes: Tensor, codebooks: int, codebook_size: int) -> Tenso
 
 
 class CodeCache:
-    """Entries of one codec in a folder; None keeps nothing.
+    """The entries of one codec in a folder; with None nothing is cached.
 
-    codec: what tells one codec and one preparation from another. `found`: entries used; `notes`: what went wrong,
-    each once.
+    codec: identifies the codec and the preparation of the audio. `found` counts the entries that were used, and `notes`
+    holds every problem once.
     """
 
     def __init__(self, folder: str | PathLike[str] | None, codec: str, codebooks: int, codebook_size: int):
@@ -66,12 +66,12 @@ class CodeCache:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Damaged entries, and a folder that could not be written to."""
-        damaged = f"kept codes that were damaged, and are encoded anew: {len(self._damaged)}" if self._damaged else ""
+        """Messages about damaged entries and about a folder that cannot be written to."""
+        damaged = f"damaged entries in the code cache, encoded again: {len(self._damaged)}" if self._damaged else ""
         return tuple(note for note in (damaged, self._warning) if note)
 
     def read(self, content: str) -> Tensor | None:
-        """The codes [K, T] int16 of a recording with that content; None if there are none that can be used."""
+        """Return the codes [K, T] int16 of the recording with that content; None without a valid entry."""
         path = self._path(content)
         if path is None or not os.path.lexists(path):
             return None
@@ -79,15 +79,15 @@ class CodeCache:
             tensors, metadata = read_small_tensors(path, limit=MAX_CODES_BYTES)
             codes = self._checked(tensors, metadata, path.stem)
         except (FileError, InputError) as error:
-            if os.path.lexists(path):  # or else another process is just replacing it
-                _LOG.warning("%s is encoded anew: %s", path.name, error)
+            if os.path.lexists(path):  # else another process is replacing it
+                _LOG.warning("%s is encoded again: %s", path.name, error)
                 self._damaged.add(path)
             return None
         self.found += 1
         return codes
 
     def write(self, content: str, codes: Tensor) -> None:
-        """Keep the codes; a failure is told in `notes`, once, and lets the work go on."""
+        """Write the codes; a failure is noted once and raises nothing."""
         path = self._path(content)
         if path is None:
             return
@@ -95,16 +95,18 @@ class CodeCache:
         try:
             make_folder(path.parent)
             if path in self._damaged:
-                remove_file(path)  # the writer would not replace what is not ours
+                remove_file(path)  # the writer does not replace files of another format
             write_tensors(path, {"codes": codes.to(torch.int16)}, metadata)
         except FileError as error:
             if not self._warning:
                 assert self._folder is not None
-                self._warning = f"codes are not kept in {shown_name(self._folder)} and will be made again: {error}"
+                self._warning = (
+                    f"codes cannot be cached in {shown_name(self._folder)} and will be encoded again: {error}"
+                )
                 _LOG.warning("%s", self._warning)
 
     def _path(self, content: str) -> Path | None:
-        """In one of 256 folders: a million entries in one would make every write slow."""
+        """Return the path of an entry, in one of 256 folders, since a single huge folder makes every write slow."""
         if self._folder is None:
             return None
         key = hashlib.sha256(f"{content} {self._codec}".encode()).hexdigest()
@@ -113,5 +115,5 @@ class CodeCache:
     def _checked(self, tensors: dict[str, Tensor], metadata: dict[str, str], key: str) -> Tensor:
         expected = {"format": FORMAT, "format_version": FORMAT_VERSION, "key": key}
         if metadata != expected or tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
-            raise InputError("it is not the entry that belongs here")
+            raise InputError("it is not the entry of this recording")
         return check_clip_codes(tensors["codes"], self._codebooks, self._size)

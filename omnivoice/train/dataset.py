@@ -1,9 +1,8 @@
-"""Rows of recordings and texts -> a `Dataset` of codes: checked, encoded once, and every row accounted for.
+"""From rows of recordings and transcripts to a `Dataset` of codes: each row is checked, and each clip encoded once.
 
-What is unusual: a text is stored as generation would read it, and a described voice in the words that generation
-would use, so that training and speaking meet the same prompt. One bad clip never stops the rest: it is named with its
-reason. Codes are kept on disk by content (`code_cache`), so work that was stopped goes on where it was. Nothing
-here opens a file, mixes clips into batches, or drops conditions; upstream's scripts do the first two in one.
+Texts and descriptions of voices are stored as generation would put them into the prompt, so training and generation
+see the same prompts. A bad clip is rejected with its reason and never stops the others. Codes are cached by content
+(`code_cache`), so interrupted work resumes. Nothing here opens files, forms batches or drops conditions.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ _MAX_NAMED = 5
 
 
 class OnClip(Protocol):
-    """Called after every clip with (clips done, clips in all); may raise to cancel."""
+    """Called after every clip with (clips done, all clips); may raise to cancel."""
 
     def __call__(self, done: int, total: int, /) -> None: ...
 
 
 def graph_rows(waveforms: Sequence[Waveform], texts: Sequence[str]) -> Manifest:
-    """Recordings and what each says, as many of the one as of the other; raises InputError."""
+    """Return a manifest of recordings with one text each; raises InputError if their numbers differ."""
     if len(waveforms) != len(texts):
         raise InputError(f"there must be one text for each recording, got {len(texts)} for {len(waveforms)}")
     rows = (Row(f"clip {i}", waveform, text) for i, (waveform, text) in enumerate(zip(waveforms, texts), start=1))
@@ -62,11 +61,11 @@ def build_dataset(
     instruct: str | None = None,
     on_clip: OnClip | None = None,
 ) -> Dataset:
-    """Check and encode every row, on `device`, where the encoder computes.
+    """Check and encode every row; the encoder computes on `device`.
 
-    cache: a folder for codes, made if it is not there; None keeps none. language, instruct: for rows without their
-    own. on_clip(done, total) may raise; what was encoded until then is kept. Raises InputError for a default that
-    cannot be used, and when no clip is left, with the first five reasons.
+    cache: a folder for codes, created if needed; None for no cache. language, instruct: for rows without their own.
+    on_clip may raise, and the codes encoded so far stay in the cache. Raises InputError for an invalid language or
+    instruct, and with the first five reasons if no clip is usable.
     """
     defaults = _Labels(_language(language), _label(instruct))
     config = encoder.config
@@ -74,7 +73,7 @@ def build_dataset(
     reader = _Reader(encoder, torch.device(device), store)
     clips: list[Clip] = []
     rejected = [Rejected(name, reason) for name, reason in manifest.rejected]
-    seen: dict[tuple[str, str], None] = {}
+    seen: set[tuple[str, str]] = set()
     copies: list[str] = []
     for done, row in enumerate(manifest.rows, start=1):
         try:
@@ -84,7 +83,7 @@ def build_dataset(
         else:
             if (content, clip.text) in seen:
                 copies.append(clip.name)
-            seen[content, clip.text] = None
+            seen.add((content, clip.text))
             clips.append(clip)
         if on_clip is not None:
             on_clip(done, len(manifest.rows))
@@ -97,7 +96,7 @@ def build_dataset(
 
 
 def codec_identity(encoder: CodecEncoder) -> str:
-    """SHA-256, in hex, over the codec's configuration and its last, small weights (quantizer and the layer before)."""
+    """Return the SHA-256, in hex, of the codec's configuration, its quantizer and the layer before it."""
     digest = hashlib.sha256(repr(encoder.config).encode())
     for part in (encoder.fc, encoder.quantizer):
         for name, weight in sorted(part.state_dict().items()):
@@ -113,13 +112,13 @@ class _Labels:
 
 
 class _Reader:
-    """A row -> its clip, by way of the codes that are kept."""
+    """Turns rows into clips, with the help of the code cache."""
 
     def __init__(self, encoder: CodecEncoder, device: torch.device, store: CodeCache):
         self._encoder, self._device, self._store = encoder, device, store
 
     def clip(self, row: Row, defaults: _Labels) -> tuple[Clip, str]:
-        """The clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
+        """Return the clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
         labelled = _labelled(row, defaults)
         content = content_of(row.audio)
         codes = self._store.read(content)
@@ -137,7 +136,7 @@ class _Reader:
 
 
 def _labelled(row: Row, defaults: _Labels) -> Clip:
-    """The clip without its codes."""
+    """Return the clip without its codes."""
     text = _text(row.text, "the text")
     pinyin = None if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
     return Clip(
@@ -152,28 +151,28 @@ def _labelled(row: Row, defaults: _Labels) -> Clip:
 
 
 def _text(text: str, name: str) -> str:
-    """As generation reads it."""
+    """Return the text as generation reads it."""
     cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
     if not cleaned:
-        raise InputError(f"{name} is empty: write what the recording says")
+        raise InputError(f"{name} is empty: write the words of the recording")
     return speakable(cleaned)
 
 
 def _language(name: str | None) -> str | None:
-    """The id, or None where none is given; raises InputError for one that is not known: it would be trained as none."""
+    """Return the id of a language, or None; raises InputError for an unknown one, which would be lost silently."""
     if name is not None and len(name) > MAX_LABEL_CHARS:
         raise InputError(f"language must be at most {MAX_LABEL_CHARS} characters, got {len(name)}")
     return None if name is None else language_id(name)
 
 
 def _label(instruct: str | None) -> str:
-    """An instruct on one line, empty for none."""
+    """Return an instruct on one line, empty if there is none."""
     cleaned = " ".join(clean_text(instruct or "", name="instruct", limit=MAX_CHARS).split())
     return "" if cleaned.lower() in _UNSET else cleaned
 
 
 def _instruct(label: str, text: str) -> str | None:
-    """A described voice as generation spells it for this text; anything else, such as a speaker's name, as it is."""
+    """Return a described voice as generation spells it for this text; other labels, such as names, are unchanged."""
     if not label:
         return None
     try:
@@ -186,13 +185,13 @@ def _instruct(label: str, text: str) -> str | None:
 def _check(clip: Clip, frames: int) -> None:
     seconds = frames / FRAME_RATE
     if problem := rate_fault(clip.text, seconds):
-        raise InputError(f"its text is {problem} for {seconds:.1f} s of speech: it must be what the recording says")
+        raise InputError(f"its text is {problem} for {seconds:.1f} s of speech: check that it is the transcript")
     if clip.clean_start is not None and clip.clean_start >= frames:
         raise InputError(f"clean_start_token_idx must be below its {frames} frames, got {clip.clean_start}")
 
 
 def _plain(codes: Tensor) -> Tensor:
-    """int16 on the CPU, and no inference tensor, which could not be trained on; hosts run nodes in inference mode."""
+    """Return int16 codes on the CPU that are no inference tensor; hosts run nodes in inference mode."""
     with torch.inference_mode(False):
         return codes.to(torch.int16).clone()
 

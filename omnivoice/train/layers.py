@@ -1,9 +1,9 @@
-"""The layers of a model in training: frozen, trained whole, or frozen with a trained low-rank pair beside.
+"""The layers of a model in training: frozen, fully trained, or frozen with a trained LoRA.
 
-Unusual: a weight keeps its own dtype and place, and is cast to the input's where it is used. So trained weights are
-float32 whatever the model computes in, and a frozen base may lie on the CPU (with gradient checkpointing, which
-fetches it again for the backward pass, that is offloading). Pairs are what PEFT computes (tuners/lora/layer.py of
-0.21.2: forward of Linear and Embedding), dropout included.
+A weight keeps its own dtype and device and is cast to the input's where it is used. So trained weights are float32
+whatever dtype the model computes in, and frozen weights may stay on the CPU: with gradient checkpointing, which moves
+them again for the backward pass, that is offloading. A LoRA computes what PEFT does (tuners/lora/layer.py of 0.21.2:
+forward of Linear and Embedding), dropout included. `down` is LoRA A and `up` is LoRA B.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..ops import cast_to_input
 
 
 class PlainLinear(nn.Module):
-    """weight [out, in], frozen or trained, without a bias."""
+    """A linear layer without bias, weight [out, in], frozen or trained."""
 
     def __init__(self, weight: Tensor, *, trained: bool) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class PlainLinear(nn.Module):
 
 
 class PlainEmbedding(nn.Module):
-    """weight [rows, E], frozen or trained; dtype: of what comes out."""
+    """An embedding, weight [rows, E], frozen or trained; dtype: of its output."""
 
     def __init__(self, weight: Tensor, *, trained: bool, dtype: torch.dtype) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class PlainEmbedding(nn.Module):
 
 
 class LowRankLinear(PlainLinear):
-    """A frozen linear and a pair: down [r, in] begins random (Kaiming, as PEFT), up [out, r] with zeros."""
+    """A frozen linear with a LoRA: down [r, in] starts random (Kaiming, as in PEFT), up [out, r] with zeros."""
 
     def __init__(
         self, weight: Tensor, rank: int, scale: float, dropout: float, generator: torch.Generator, device: torch.device
@@ -59,12 +59,12 @@ class LowRankLinear(PlainLinear):
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]."""
         dropped = F.dropout(x, self.dropout, training=self.training) if self.dropout else x
-        pair = F.linear(F.linear(dropped, cast_to_input(self.down, x)), cast_to_input(self.up, x))
-        return super().forward(x) + pair * self.scale
+        change = F.linear(F.linear(dropped, cast_to_input(self.down, x)), cast_to_input(self.up, x))
+        return super().forward(x) + change * self.scale
 
 
 class LowRankEmbedding(PlainEmbedding):
-    """A frozen embedding and a pair: up [rows, r] begins with zeros, down [r, E] normal, as PEFT's, transposed."""
+    """A frozen embedding with a LoRA: up [rows, r] starts with zeros, down [r, E] normal; PEFT's, transposed."""
 
     def __init__(
         self,

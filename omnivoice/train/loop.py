@@ -1,7 +1,7 @@
-"""The loop around a trainer: validations, samples, states, metrics, and when to stop.
+"""The training loop: steps, validations, samples, training states, metrics, and when to stop.
 
-Unusual: whoever runs it is asked after each step whether to stop, so that every way of stopping, cancelling too,
-leaves a whole state behind. What a sample is, the caller knows: nothing here can speak.
+The caller is asked after each step whether to stop, so a cancelled run leaves a complete training state, like any
+other end. Samples are the caller's: this room cannot generate speech.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from .trainer import StepReport, Trainer
 
 
 class OnStep(Protocol):
-    """Called in every process after each step; True: stop after this one."""
+    """Called in every process after each step; returns True to stop."""
 
     def __call__(self, report: StepReport, /) -> bool: ...
 
 
 class OnValidation(Protocol):
-    """Called with the number of the step and the validation loss."""
+    """Called with the step and the validation loss."""
 
     def __call__(self, step: int, loss: float, /) -> None: ...
 
 
 class OnSample(Protocol):
-    """Called in the leading process with the number of the step, when a sample is due."""
+    """Called in the main process with the step when a sample is due."""
 
     def __call__(self, step: int, /) -> None: ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Why it ended: "finished" (all steps), "stopped" (asked to), "no better" (patience)."""
+    """Why a run ended: "finished" (all steps), "stopped" (by the caller) or "no better" (patience)."""
 
     reason: str
     step: int
@@ -49,16 +49,16 @@ def train(
     on_validation: OnValidation | None = None,
     on_sample: OnSample | None = None,
 ) -> Outcome:
-    """Run until all steps are done or something says stop; the trainer holds the result.
+    """Train until all steps are done or a stop is asked for; the trainer then holds the result.
 
-    folder: where states and metrics go, if anywhere; of use in the leading process alone. Raises FileError if its disk
-    has no room for them, before the first step.
+    folder: for training states and metrics, written by the main process; None writes nothing. Raises FileError before
+    the first step if its disk is too full for them.
     """
     settings, world = trainer.settings, trainer.world
     writes = folder if world.is_main else None
     reason = "finished"
     if settings.patience and trainer.stale >= settings.patience:
-        return Outcome("no better", trainer.step_count)  # a run that had ended so is gone on with
+        return Outcome("no better", trainer.step_count)  # the run has already ended this way
     if writes and not trainer.finished:
         writes.check_space(trainer)
     while not trainer.finished:
@@ -73,12 +73,12 @@ def train(
             if on_sample and world.is_main:
                 trainer.model.eval()
                 on_sample(report.step)
-            world.wait()  # all of them, whoever was given something to speak with
+            world.wait()  # the other processes wait for the sample
         asked = bool(on_step and on_step(report))
         if float(world.sum(torch.tensor(float(asked), device=trainer.model.device))):
             reason = "stopped" if not trainer.finished else "finished"
         ends = trainer.finished or reason != "finished"
-        # While steps are skipped nothing is learnt, and the states from before would be pushed out.
+        # A skipped step changes no weight, and saving after each would push the earlier training states out.
         if writes and (ends or (_due(settings.save_every, trainer) and not report.skipped)):
             writes.save(trainer)
         if ends:

@@ -1,8 +1,8 @@
-"""Lines of a manifest -> fields: LJSpeech's `id|text|normalized text`, tables with a header, upstream's JSONL.
+"""Lists of recordings, line by line: LJSpeech's `id|text|normalized text`, tables with a header, upstream's JSONL.
 
-What is unusual: every line is a row of its own, whatever it holds, so that a stray quote spoils one row and never
-swallows the rows after it; and every line that is not blank comes out, as fields or as a reason. Lines end with LF,
-CRLF or CR, nothing else: U+2028 and form feeds are part of a text. No path is looked up here and no text is cleaned.
+Every line is one row, so a stray quote spoils that row and never swallows the following ones. Every line that is not
+blank gives fields or a reason to reject it. Lines end with LF, CRLF or CR; U+2028 and form feeds belong to a text. No
+path is looked up here, and no text is cleaned.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _KINDS: Mapping[str, str] = MappingProxyType({"name": "a string or a whole numbe
 
 @dataclass(frozen=True)
 class Fields:
-    """What a row says, all as strings; reason: what is wrong with it, or "". audio: as it is written."""
+    """The values of a row, all as strings. audio: the path as written. reason: why the row is rejected, or ""."""
 
     name: str
     audio: str = ""
@@ -65,16 +65,16 @@ class Fields:
 
 @dataclass
 class Lines:
-    """The rows of one manifest, and the names of columns or keys that are not used."""
+    """The rows of one list, and the names of the columns or keys that are not used."""
 
     rows: list[Fields] = field(default_factory=list)
     unused: dict[str, None] = field(default_factory=dict)
 
 
 def read_table(path: Path) -> Lines:
-    """Rows of an LJSpeech list, or of a table with a header (comma, tab or pipe); raises FileError for the whole file.
+    """Read an LJSpeech list, or a table with a header, separated by commas, tabs or bars; raises FileError.
 
-    Only commas come with quotes, as spreadsheets write them; elsewhere a quote is a character like any other.
+    Quoting exists only with commas, as spreadsheets write it; elsewhere a quote is an ordinary character.
     """
     found, lines = Lines(), _lines(path)
     first = next(lines, None)
@@ -90,14 +90,17 @@ def read_table(path: Path) -> Lines:
 
 
 def read_jsonl(path: Path) -> Lines:
-    """Rows of upstream's JSONL (`JSON_KEYS`); raises FileError for the whole file."""
+    """Read upstream's JSONL (`JSON_KEYS`); raises FileError."""
     found = Lines()
     found.rows += (_from_json(number, line, found.unused) for number, line in _lines(path))
     return found
 
 
 def read_plain(path: Path, *, limit: int) -> str:
-    """A text file, UTF-8 or UTF-16 with a byte order mark; raises FileError that names the line that is neither."""
+    """Return the content of a text file in UTF-8, or in UTF-16 with a byte order mark.
+
+    Raises FileError, which names the first line in another encoding.
+    """
     data = read_bytes(path, limit=limit)
     wide = data[:2] in _WIDE_BOMS
     try:
@@ -109,7 +112,7 @@ def read_plain(path: Path, *, limit: int) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(number, line) of every line that is not blank; the number counts blank ones too."""
+    """Yield (number, line) of every line that is not blank; blank lines count for the number."""
     text = read_plain(path, limit=MAX_MANIFEST_BYTES)
     if text.count("\n") + text.count("\r") > 2 * MAX_DATASET_ROWS:
         raise FileError(f"{shown_name(path)} must have at most {MAX_DATASET_ROWS} lines: split it into parts")
@@ -122,7 +125,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _header(line: str, found: Lines) -> tuple[dict[str, list[int]] | None, str]:
-    """({what: its columns, best first}, delimiter) if the line is a header."""
+    """Return ({field: its columns, best first}, delimiter) if the line is a header, else (None, "")."""
     for mark in ("|", "\t", ","):
         names = [name.strip().strip('"').strip().casefold() for name in line.split(mark)]
         columns = {what: [names.index(name) for name in known if name in names] for what, known in COLUMNS.items()}
@@ -136,10 +139,10 @@ def _header(line: str, found: Lines) -> tuple[dict[str, list[int]] | None, str]:
 def _by_header(number: int, line: str, columns: Mapping[str, list[int]], mark: str) -> Fields:
     cells = _split_quoted(line) if mark == "," else line.split(mark)
     if cells is None:
-        return _refused(number, "a quote is opened and not closed: write the row on one line, with quotes doubled")
+        return _refused(number, "a quote is not closed: write the row on one line, and double the quotes in a text")
     if len(cells) > len(columns["all"]):
         return _refused(
-            number, f"it has {len(cells)} fields, the header {len(columns['all'])}: put a text with commas in quotes"
+            number, f"it has {len(cells)} fields, the header {len(columns['all'])}: put texts with commas in quotes"
         )
     cells += [""] * (len(columns["all"]) - len(cells))
     values = {what: next((cells[at].strip() for at in columns[what] if cells[at].strip()), "") for what in COLUMNS}
@@ -147,7 +150,7 @@ def _by_header(number: int, line: str, columns: Mapping[str, list[int]], mark: s
 
 
 def _split_quoted(line: str) -> list[str] | None:
-    """The fields of a line with commas; None if a quoted one has no end, or is followed by something."""
+    """Return the fields of a comma-separated line; None if a quoted field is not closed properly."""
     cells, at = [], 0
     while at <= len(line):
         match = _QUOTED.match(line, at)
@@ -161,7 +164,7 @@ def _split_quoted(line: str) -> list[str] | None:
 
 
 def _by_place(number: int, line: str) -> Fields:
-    """A row of LJSpeech's metadata.csv: id|text, or id|text|normalized text, which is preferred."""
+    """Return a row of LJSpeech's metadata.csv: id|text, or id|text|normalized text, which is preferred."""
     cells = [cell.strip() for cell in line.split("|")]
     if len(cells) not in (2, 3):
         return _refused(number, f"it has {len(cells)} fields between |, not id|text or id|text|normalized text")

@@ -1,9 +1,9 @@
-"""What is to be trained on: a folder of recordings or a list of them -> rows, before any sound is read.
+"""Datasets on disk: from a folder or a list of recordings to rows of audio paths and transcripts.
 
-Sources: a folder of audio files with their transcripts beside them (.txt, .lab), LJSpeech's metadata.csv, a table with
-a header, upstream's JSONL. What is unusual: whatever is offered comes out, as a row or as a row that is refused with a
-reason; and where a root is given (a server's folders), an audio path counts only if it leads to a file inside of it,
-links followed. Lines are parsed in `manifest_lines`; texts are cleaned and languages resolved by `train`.
+Sources are a folder of audio files with a transcript for each (.txt, .lab), LJSpeech's metadata.csv, a table with a
+header, and upstream's JSONL. Every entry of the source becomes a row, or is rejected with a reason. With a root, which
+a server sets, only files inside that folder count, after links are followed. `manifest_lines` parses the lines, and
+`dataset` cleans the texts and reads the audio.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..types import Waveform
 from .manifest_lines import Fields, Lines, read_jsonl, read_plain, read_table
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka")
-TEXT_SUFFIXES = (".txt", ".lab")  # the first one counts where both are there
+TEXT_SUFFIXES = (".txt", ".lab")  # if a recording has both, the first one counts
 TABLE, TABLE_SUFFIXES, JSONL = "metadata.csv", (".csv", ".tsv", ".txt", ".lst", ".list"), ".jsonl"
-AUDIO_FOLDERS = ("", "wavs", "clips", "audio")  # where a table's recordings are, seen from it
-OUTSIDE = "it lies outside the dataset folder"
+AUDIO_FOLDERS = ("", "wavs", "clips", "audio")  # where a table's recordings may be, relative to the table
+OUTSIDE = "it is outside the dataset folder"
 WANTED = (
     f"a dataset is a folder with {TABLE} (id|text, or a table with a header), one {JSONL} file, or audio files "
-    "(.wav, .flac, .ogg, .mp3 ...) with a transcript of the same name beside each (.txt or .lab)"
+    "(.wav, .flac, .ogg, .mp3 ...), each with a transcript of the same name (.txt or .lab)"
 )
 _MAX_NAME_CHARS = 80
 _MAX_NAMED = 5
@@ -38,9 +38,9 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One recording and what its source says about it; nothing is cleaned yet, but an empty label is None.
+    """One recording and its labels, as the source gives them; an empty label is None.
 
-    name: what messages call it. audio: a file, or the sound itself. clean_start: in frames.
+    name: for messages. audio: a file, or the samples. clean_start: in frames.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """source: its name. rejected: (name, reason) of every row that cannot be used. notes: what else was odd."""
+    """The rows of a source, (name, reason) of every rejected row, and notes on anything else worth knowing."""
 
     source: str
     rows: tuple[Row, ...]
@@ -63,10 +63,10 @@ class Manifest:
 
 
 def read_manifest(source: str | PathLike[str], *, root: str | PathLike[str] | None = None) -> Manifest:
-    """The rows of a folder, or of a list in a file (.jsonl, or a table: .csv, .tsv, .txt, .lst, .list).
+    """Read the rows of a folder, or of a list in a file (.jsonl, or a table: .csv, .tsv, .txt, .lst, .list).
 
-    root: every file must be in that folder, links followed; None: what a list names is the user's own.
-    Raises InputError for a source that is none, FileError for one that cannot be read.
+    root: a folder that every file must be in, after links are followed; None trusts the paths in a list.
+    Raises InputError for a source that is no dataset, FileError for one that cannot be read.
     """
     where = as_path(source)
     if not isdir(where) and not isfile(where):
@@ -80,21 +80,24 @@ def read_manifest(source: str | PathLike[str], *, root: str | PathLike[str] | No
         raise InputError(f"{shown_name(file)}: {OUTSIDE}")
     suffix = file.suffix.lower()
     if suffix != JSONL and suffix not in TABLE_SUFFIXES:
-        raise InputError(f"{shown_name(file)} is no list of recordings: {WANTED}")
+        raise InputError(f"{shown_name(file)} is not a list of recordings: {WANTED}")
     if isdir(where):
-        notes.append(f"the rows are those of {shown_name(file)}")
+        notes.append(f"read from {shown_name(file)}")
     lines = read_jsonl(file) if suffix == JSONL else read_table(file)
     return _from_lines(file, lines, _Finder(file.parent, inside, loose=suffix != JSONL), notes)
 
 
 def is_within(path: Path, root: Path) -> bool:
-    """Whether `path`, links followed, is `root` or in it. What cannot be inside by its letters is not looked up."""
+    """Whether `path` is `root` or inside it, after links are followed.
+
+    A path that is outside as it is written is not looked up on the disk.
+    """
     return _is_within(path, os.path.abspath(root), os.path.realpath(root))
 
 
 def _is_within(path: Path, root: str, real_root: str) -> bool:
-    letters = os.path.abspath(path)
-    return (_below(letters, root) or _below(letters, real_root)) and _below(os.path.realpath(path), real_root)
+    written = os.path.abspath(path)
+    return (_below(written, root) or _below(written, real_root)) and _below(os.path.realpath(path), real_root)
 
 
 def dataset_stamp(folder: Path) -> str:
@@ -116,15 +119,15 @@ def dataset_stamp(folder: Path) -> str:
 
 
 def _below(path: str, folder: str) -> bool:
-    """Of two absolute, normal paths."""
+    """Whether `path` is `folder` or inside it; both are absolute and normalised."""
     path, folder = os.path.normcase(path), os.path.normcase(folder)
     return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
 def _walk(folder: Path, unread: dict[Path, str] | None = None) -> Iterator[Path]:
-    """Every file below `folder`, by name; hidden ones are left out, linked folders not entered.
+    """Yield every file below `folder` that is not hidden, sorted by name; linked folders are not entered.
 
-    unread: gets every folder, but for hidden ones, that was not entered, with the reason.
+    unread: receives every visible folder that was not entered, with the reason.
     """
     count, skipped = 0, {} if unread is None else unread
 
@@ -144,7 +147,7 @@ def _walk(folder: Path, unread: dict[Path, str] | None = None) -> Iterator[Path]
 
 
 def _list_in(folder: Path, notes: list[str]) -> Path | None:
-    """The list that a folder holds; raises InputError if it cannot be told which."""
+    """Return the list in a folder, if any; raises InputError if there are several."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except OSError as error:
@@ -152,14 +155,14 @@ def _list_in(folder: Path, notes: list[str]) -> Path | None:
     lists = [name for name in names if name.lower().endswith(JSONL) and isfile(folder / name)]
     table = next((name for name in names if name.lower() == TABLE and isfile(folder / name)), None)
     if table:
-        notes += [f"{_some(lists)} not read: {table} is there"] if lists else []
+        notes += [f"{_some(lists)} not read: {table} is used instead"] if lists else []
         return folder / table
     if len(lists) > 1:
-        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {_some(lists)}: name one of them")
+        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {_some(lists)}: keep or name one of them")
     return folder / lists[0] if lists else None
 
 
-# Transcripts beside their recordings.
+# Folders of recordings and transcripts.
 
 
 def _from_sidecars(folder: Path, root: Path) -> Manifest:
@@ -173,7 +176,7 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
         elif suffix in TEXT_SUFFIXES:
             texts.setdefault(path.with_suffix(""), []).append(path)
     if not recordings and not texts:
-        raise InputError(f"{shown_name(folder)} holds no dataset: {WANTED}")
+        raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
     rows: list[Row] = []
     rejected: list[tuple[str, str]] = []
     for path in recordings:
@@ -184,11 +187,11 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
         else:
             rejected.append((name, found))
     stems = {path.with_suffix("") for path in recordings}
-    alone = [path for stem, paths in texts.items() if stem not in stems for path in paths]
-    rejected += [(_name(p.relative_to(folder).as_posix()), "no recording of that name is beside it") for p in alone]
-    twice = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
-    second = [path.name for paths in twice for path in paths]
-    notes = [f"{_some(second)} not read: the recording has another transcript"] if second else []
+    orphans = [path for stem, paths in texts.items() if stem not in stems for path in paths]
+    rejected += [(_name(p.relative_to(folder).as_posix()), "it has no recording of the same name") for p in orphans]
+    others = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
+    unused = [path.name for paths in others for path in paths]
+    notes = [f"{_some(unused)} not read: the recording has another transcript"] if unused else []
     notes += [f"{_name(path.relative_to(folder).as_posix())} not entered: {why}" for path, why in unread.items()]
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
 
@@ -198,9 +201,9 @@ def _preference(path: Path) -> tuple[int, str]:
 
 
 def _sidecar(path: Path, texts: Sequence[Path], root: Path) -> Row | str:
-    """The recording with its text, or what is wrong."""
+    """Return the recording with its transcript, or the reason to reject it."""
     if not texts:
-        return f"no transcript is beside it: put what it says into {shown_name(path.with_suffix('.txt'))}"
+        return f"it has no transcript: write its words into {shown_name(path.with_suffix('.txt'))}"
     text = min(texts, key=_preference)
     if not is_within(path, root) or not is_within(text, root):
         return OUTSIDE
@@ -214,7 +217,7 @@ def _sidecar(path: Path, texts: Sequence[Path], root: Path) -> Row | str:
 
 
 class _Finder:
-    """Where the recordings of a list are: beside it; loose: or in a usual folder, with or without their ending."""
+    """Finds the recordings of a list next to it; loose: also in the usual folders, and without their extension."""
 
     def __init__(self, base: Path, root: Path | None, *, loose: bool):
         self._places, self._loose = [base / folder for folder in (AUDIO_FOLDERS if loose else ("",))], loose
@@ -222,23 +225,23 @@ class _Finder:
         self._listed: dict[Path, dict[str, str]] = {}
 
     def find(self, name: str) -> Path | str:
-        """The file, or what is wrong."""
+        """Return the file, or the reason to reject the row."""
         if not name:
             return "it names no audio file"
         try:
-            os.fsencode(name)
+            valid = b"\0" not in os.fsencode(name)
         except UnicodeError:
-            return "its audio path is not a path"
-        if "\0" in name:
-            return "its audio path is not a path"
+            valid = False
+        if not valid:
+            return "its audio path is not valid"
         candidates = [p for p in (place / name for place in self._places) if self._may_be_used(p)]
         found = next((path for path in candidates if isfile(path)), None)
         if found is None and self._loose:
-            found = next(filter(None, map(self._with_ending, candidates)), None)
+            found = next(filter(None, map(self._with_extension, candidates)), None)
         if found is None:
             known = len(candidates) == len(self._places)
             return f"{_name(shown_name(name))} does not exist" if known else OUTSIDE
-        if not self._may_be_used(found):  # with its ending, it may be a link
+        if not self._may_be_used(found):  # with its extension it may be a link
             return OUTSIDE
         if found.suffix.lower() not in AUDIO_SUFFIXES:
             return f"{_name(found.name)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})"
@@ -247,7 +250,7 @@ class _Finder:
     def _may_be_used(self, path: Path) -> bool:
         return self._roots is None or _is_within(path, *self._roots)
 
-    def _with_ending(self, path: Path) -> Path | None:
+    def _with_extension(self, path: Path) -> Path | None:
         if path.parent not in self._listed:
             try:
                 names = sorted(os.listdir(path.parent), reverse=True)
@@ -275,8 +278,8 @@ def _from_lines(file: Path, lines: Lines, finder: _Finder, notes: list[str]) -> 
     if lines.unused:
         notes.append(f"not used in {shown_name(file)}: {_some(list(lines.unused))}")
     names = Counter(fields.name for fields in lines.rows if not fields.reason)
-    if twice := [_name(name) for name, count in names.items() if count > 1]:
-        notes.append(f"names that occur more than once: {_some(twice)}; all their rows are used")
+    if repeated := [_name(name) for name, count in names.items() if count > 1]:
+        notes.append(f"names that occur more than once: {_some(repeated)}; all their rows are used")
     return Manifest(shown_name(file), tuple(rows), tuple(rejected), tuple(notes))
 
 
@@ -285,7 +288,7 @@ def _row(fields: Fields, finder: _Finder) -> Row | str:
         return fields.reason
     start = fields.clean_start
     if start and not (start.isdecimal() and len(start) < 10):
-        return "clean_start_token_idx must be a whole number of frames from 0 on"
+        return "clean_start_token_idx must be a whole number of frames, 0 or more"
     found = finder.find(fields.audio)
     if isinstance(found, str):
         return found
@@ -301,7 +304,7 @@ def _row(fields: Fields, finder: _Finder) -> Row | str:
 
 
 def _name(text: str) -> str:
-    """A name for messages: short, on one line, printable."""
+    """Return a short printable name for messages."""
     return "".join(char if char.isprintable() else "?" for char in text[-_MAX_NAME_CHARS:])
 
 

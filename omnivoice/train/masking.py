@@ -1,8 +1,8 @@
-"""A clip made into something to learn: what is shown, what is hidden, what is asked for.
+"""From a clip to a training example: its prompt, the codes of its reference part, and masked codes to predict.
 
-The draws, and their order, are those of upstream (data/processor.py:70-180): the same seeds for both generators give
-the same document. The prompt's layout is `text.prompt`'s, as in generation. Unusual: a document is a prompt and codes,
-not one grid of ids; no global generator is drawn from.
+The random draws and their order are upstream's (data/processor.py:70-180): the same seeds give the same example. The
+layout of the prompt is that of generation (`text.prompt`). Prompt and codes stay apart instead of forming one grid of
+ids, and no global generator is used.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from ..types import Sampling
 from .clips import Clip
 from .settings import Masking
 
-IGNORED = -100  # a label that counts for nothing
+IGNORED = -100  # a label without a loss
 PENALTY = Sampling.layer_penalty / Sampling.position_temperature  # of a codebook, in units of the noise
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """prompt_ids: of the text before the sound, may be empty. codes: [K, T] int64, the mask id where hidden. labels:
-    [K, T] int64, the hidden codes, IGNORED elsewhere. shown: frames at the beginning in which nothing is asked."""
+    """prompt_ids: text tokens before the audio, possibly none. codes: [K, T] int64, partly the mask id. labels: [K, T]
+    int64, the masked codes, and IGNORED elsewhere. prompt_frames: frames of the reference part at the start."""
 
     prompt_ids: tuple[int, ...]
     codes: Tensor
     labels: Tensor
-    shown: int
+    prompt_frames: int
 
     @property
     def length(self) -> int:
-        """Rows of its document."""
+        """Length of its document, in tokens and frames."""
         return len(self.prompt_ids) + self.codes.shape[1]
 
     @property
     def targets(self) -> int:
-        """Rows at its end that may be asked for."""
-        return self.codes.shape[1] - self.shown
+        """Frames at its end that may be masked."""
+        return self.codes.shape[1] - self.prompt_frames
 
 
 def make_example(
     clip: Clip, tokenizer: TextTokenizer, masking: Masking, mask_id: int, uniform: random.Random, mask: torch.Generator
 ) -> Example:
-    """One drawing of a clip."""
+    """Return one random example of a clip."""
     noisy = clip.clean_start is not None
     unconditional = not noisy and uniform.uniform(0, 1) < masking.drop_condition
     ratio, language, instruct = 0.0, False, False
@@ -58,15 +58,15 @@ def make_example(
         instruct = uniform.uniform(0, 1) < masking.instruct
         if instruct and uniform.uniform(0, 1) < masking.only_instruct:
             ratio = 0.0
-    hidden = uniform.uniform(*masking.mask)
+    masked_share = uniform.uniform(*masking.mask)
     text = clip.pinyin if clip.pinyin is not None and uniform.uniform(0, 1) < masking.pinyin else clip.text
     codes = clip.codes.to(torch.int64)
     K, T = codes.shape
-    shown = clip.clean_start if clip.clean_start is not None else int(T * ratio)
-    drawn = torch.zeros(K, T, dtype=torch.bool)
-    drawn[:, shown:] = torch.rand((K, T - shown), generator=mask) < hidden
+    prompt_frames = clip.clean_start if clip.clean_start is not None else int(T * ratio)
+    masked = torch.zeros(K, T, dtype=torch.bool)
+    masked[:, prompt_frames:] = torch.rand((K, T - prompt_frames), generator=mask) < masked_share
     if masking.by_codebook and uniform.uniform(0, 1) < masking.by_codebook:
-        drawn[:, shown:] = mask_like_decoding(K, T - shown, uniform.uniform(0, 1) ** 3, mask)
+        masked[:, prompt_frames:] = mask_like_decoding(K, T - prompt_frames, uniform.uniform(0, 1) ** 3, mask)
     prompt: tuple[int, ...] = ()
     if not unconditional:
         prompt = build_prompt(
@@ -76,22 +76,27 @@ def make_example(
             instruct=clip.instruct if instruct else None,
             denoise=noisy,
         ).ids
-    return Example(prompt, codes.masked_fill(drawn, mask_id), codes.masked_fill(~drawn, IGNORED), shown)
+    return Example(prompt, codes.masked_fill(masked, mask_id), codes.masked_fill(~masked, IGNORED), prompt_frames)
 
 
 def mask_like_decoding(codebooks: int, frames: int, known: float, generator: torch.Generator) -> Tensor:
-    """[K, T] bool: what is still hidden when decoding has found that share of the codes, one at least. The order is
-    that of `generate.step.reveal` at its defaults without the model's own say: noise, and a penalty per codebook."""
+    """Return [K, T] bool, True where codes are still masked once decoding has decided the share `known`.
+
+    At least one code stays masked. The order is that of `generate.step.reveal` at its defaults, but without the
+    model's scores: noise, and a penalty per codebook.
+    """
     noise = -torch.empty(codebooks, frames).exponential_(generator=generator).log()
     order = (noise - PENALTY * torch.arange(codebooks)[:, None]).flatten().argsort(descending=True)
-    hidden = torch.ones(codebooks * frames, dtype=torch.bool)
-    hidden[order[: min(int(known * len(order)), len(order) - 1)]] = False
-    return hidden.view(codebooks, frames)
+    masked = torch.ones(codebooks * frames, dtype=torch.bool)
+    masked[order[: min(int(known * len(order)), len(order) - 1)]] = False
+    return masked.view(codebooks, frames)
 
 
 def generators(seed: int, *place: object) -> tuple[random.Random, torch.Generator]:
-    """Two generators that depend on the seed and the place (an epoch, a clip ...) alone, so that nothing of them has
-    to be kept for a run to be taken up again."""
+    """Return two generators that depend only on the seed and the place, such as an epoch and a clip.
+
+    So no generator is part of the training state.
+    """
     digest = hashlib.sha256(repr((seed, *place)).encode()).digest()
     first, second = (int.from_bytes(digest[i : i + 8], "big") for i in (0, 8))
     return random.Random(first), torch.Generator().manual_seed(second)  # noqa: S311 - not for secrets

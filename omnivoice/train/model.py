@@ -1,9 +1,8 @@
 """The language model in training: examples in, loss out.
 
-Unusual: the batch is the packed row of documents that generation uses (`lm.layout`), without padding; the model is
-the caller's own, unfused, and its layers are replaced by those of `layers`. Weights that are trained whole are copied,
-frozen ones are used as they lie. The loss is upstream's (models/omnivoice.py:543-565): the mean cross-entropy of each
-codebook, weighted. What is trained is known by the checkpoint's names (`trained`).
+A batch is the packed row of documents that generation uses (`lm.layout`), without padding. The caller's unfused model
+is taken over, and its layers are replaced by those of `layers`: trained weights are copied, frozen ones are shared.
+The loss is upstream's (models/omnivoice.py:543-565), a weighted sum of each codebook's mean cross-entropy.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ AUDIO = ("audio_embeddings", "audio_heads")
 
 
 class TrainingModel(nn.Module):
-    """An unfused language model made ready to be trained as `settings` say.
+    """An unfused language model, prepared for training as `settings` ask for.
 
-    lm: given away; its frozen weights keep dtype and place. text: its text embedding. device: to compute on.
-    generator: what pairs begin with is drawn from it. Raises InputError if the model has other codebooks than weights.
+    lm: taken over; its frozen weights keep dtype and device. text: its text embedding. device: to compute on.
+    generator: for the initial values of the LoRA. Raises InputError if the model's config gives a wrong number of
+    codebook weights.
     """
 
     def __init__(
@@ -45,7 +45,8 @@ class TrainingModel(nn.Module):
         weights = lm.config.codebook_weights
         if len(weights) != lm.config.codebooks:
             raise InputError(
-                f"config.json gives {len(weights)} audio_codebook_weights for {lm.config.codebooks} codebooks: mend it"
+                f"config.json must have {lm.config.codebooks} audio_codebook_weights, one per codebook, got "
+                f"{len(weights)}: correct it"
             )
         self.config, self.device, self.lm, self.text = lm.config, device, lm, text
         self.codebook_weights = tuple(weight / sum(weights) for weight in weights)
@@ -58,27 +59,27 @@ class TrainingModel(nn.Module):
             lm.llm.layers = nn.ModuleList([_Checkpointed(layer) for layer in lm.llm.layers])
 
     def _replace_layers(self, settings: TrainSettings, generator: torch.Generator) -> None:
-        """Every linear and embedding by its counterpart; with method full, norms become trained float32 too."""
+        """Replace every linear and embedding by its training layer; with method full, train the norms in float32."""
         full, dtype = settings.method == "full", self.lm.get_dtype()
-        whole = {*AUDIO} if settings.audio_modules == "full" else set()
-        paired = {*settings.targets} | ({*AUDIO} if settings.audio_modules == "lora" else set())
+        full_parts = {*AUDIO} if settings.audio_modules == "full" else set()
+        lora_parts = {*settings.targets} | ({*AUDIO} if settings.audio_modules == "lora" else set())
         self._layers: dict[str, nn.Module] = {}
-        self._base: dict[str, Tensor] = {}  # what whole weights were before; a plain dict: never saved, never moved
+        self._base: dict[str, Tensor] = {}  # initial values of full modules; a plain dict, so never moved
         for name, module in list(self.lm.named_modules()):
             weight, part = getattr(module, "weight", None), name.rpartition(".")[2]
             if not isinstance(weight, Tensor):
                 continue
-            trained = full or part in whole
+            trained = full or part in full_parts
             if trained and not full:
                 self._base[name] = weight.detach()
             if trained:
                 weight = _own(weight, self.device)
-            if not part.endswith(("_proj", *AUDIO)):  # a norm: kilobytes, always on the device
+            if not part.endswith(("_proj", *AUDIO)):  # a norm takes kilobytes and stays on the device
                 module.weight = nn.Parameter(weight.to(self.device), requires_grad=trained)
                 continue
             weight = weight if settings.offloading else weight.to(self.device)
-            pair = part in paired and not full
-            layer = self._layer(part, weight.detach(), settings, generator, dtype, trained=trained, pair=pair)
+            low_rank = part in lora_parts and not full
+            layer = self._layer(part, weight.detach(), settings, generator, dtype, trained=trained, low_rank=low_rank)
             self.lm.get_submodule(name.rpartition(".")[0]).register_module(part, layer)
             self._layers[name] = layer
 
@@ -91,47 +92,52 @@ class TrainingModel(nn.Module):
         dtype: torch.dtype,
         *,
         trained: bool,
-        pair: bool,
+        low_rank: bool,
     ) -> nn.Module:
         rank, scale = settings.rank, settings.scale
         if part == "audio_embeddings":
-            if pair:
+            if low_rank:
                 return LowRankEmbedding(weight, rank, scale, dtype, generator, self.device)
             return PlainEmbedding(weight, trained=trained, dtype=dtype)
-        if pair:
+        if low_rank:
             return LowRankLinear(weight, rank, scale, settings.dropout, generator, self.device)
         return PlainLinear(weight, trained=trained)
 
     def trained(self) -> dict[str, nn.Parameter]:
-        """Everything that learns, by the checkpoint's names: `MODULE.weight` whole, `MODULE.down` and `.up` of a pair;
-        in an order that is always the same."""
+        """Return every trained parameter by the checkpoint's names, in a fixed order.
+
+        A fully trained module has `MODULE.weight`, a LoRA has `MODULE.down` and `MODULE.up`.
+        """
         named = self.lm.named_parameters()
         found = {name.replace("._layer.", "."): p for name, p in named if p.requires_grad}
         return found if self.text_weight is None else {TEXT_EMBEDDING: self.text_weight, **found}
 
     def full_modules(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """(weight now, weight before) of the modules that are trained whole beside pairs, by the checkpoint's names."""
+        """Return (weight, initial weight) of the modules that are fully trained in addition to the LoRA."""
         return {name: (self._layers[name].get_parameter("weight"), base) for name, base in self._base.items()}
 
     def lora_layers(self) -> dict[str, LowRankLinear | LowRankEmbedding]:
-        """The modules that have a pair, by the checkpoint's names."""
+        """Return the modules that have a LoRA, by the checkpoint's names."""
         kinds = (LowRankLinear, LowRankEmbedding)
         return {name: layer for name, layer in self._layers.items() if isinstance(layer, kinds)}
 
     def forward(self, examples: Sequence[Example], counts: Tensor) -> Tensor:
-        """The loss of these examples, a scalar: in each codebook the sum over its labels divided by `counts` [K], the
-        labels of the whole step; then weighted. The losses of a step's parts add up to that of the step."""
+        """Return the loss of the examples, a scalar.
+
+        Each codebook's sum of losses is divided by `counts` [K], the labels of the whole step, and the codebooks are
+        weighted. So the losses of the batches of a step add up to the loss of the step.
+        """
         rows, layout = self._pack(examples)
         logits = self.lm(rows, layout)  # [R, K, V] float32
-        labels = torch.cat([one.labels[:, one.shown :] for one in examples], dim=1).T.to(self.device)  # [R, K]
+        labels = torch.cat([one.labels[:, one.prompt_frames :] for one in examples], dim=1).T.to(self.device)  # [R, K]
         losses = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none", ignore_index=IGNORED)
         means = losses.view_as(labels).sum(dim=0) / counts.to(self.device)  # [K]
         return (means * torch.tensor(self.codebook_weights, device=self.device)).sum()
 
     def _pack(self, examples: Sequence[Example]) -> tuple[Tensor, PackedLayout]:
-        """The embedded documents [S, E], end to end, and where they lie."""
+        """Return the embedded documents [S, E], end to end, and their layout."""
         offsets, dtype = self.lm.audio_offsets(self.device), self.lm.get_dtype()
-        # One lookup for all, and one at least: each process must use every trained weight in each step.
+        # One lookup for all, of at least one id: every process must use every trained weight in each step.
         ids = [token for one in examples for token in one.prompt_ids]
         text = self.text.rows(ids or [0], dtype=dtype, device=self.device)
         audio = self.lm.embed_audio(torch.cat([one.codes for one in examples], dim=1).to(self.device), offsets)
@@ -152,14 +158,14 @@ class TrainingModel(nn.Module):
 
 
 class _Checkpointed(nn.Module):
-    """A layer whose inside is computed again in the backward pass instead of being kept."""
+    """A layer with gradient checkpointing: its activations are computed again in the backward pass."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self._layer = layer
 
     def forward(self, x: Tensor, layout: PackedLayout, **options: object) -> Tensor:
-        """As the layer's own."""
+        """Compute what the layer computes."""
         if not torch.is_grad_enabled():
             return self._layer(x, layout, **options)
         run: Callable[..., Tensor] = checkpoint
@@ -167,5 +173,5 @@ class _Checkpointed(nn.Module):
 
 
 def _own(weight: Tensor, device: torch.device) -> Tensor:
-    """A float32 copy on the device that nothing else uses."""
+    """Return a float32 copy on the device."""
     return weight.detach().to(device=device, dtype=torch.float32, copy=True)

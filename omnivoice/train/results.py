@@ -23,7 +23,7 @@ from .run import RunFolder
 from .trainer import Trainer
 
 BEST = "-best"
-_RUN_FILES = re.compile(r"best|checkpoint-\d{8}", re.IGNORECASE)  # what `RunFolder` calls its own files
+_RUN_FILES = re.compile(r"best|state-\d{8}", re.IGNORECASE)  # what `RunFolder` calls its own files
 
 
 def check_result_name(name: str, *, suffix: str = "") -> str:

@@ -1,7 +1,7 @@
-"""The learning rate of each step, as a share of the highest: a linear rise, then a half cosine or nothing.
+"""The learning rate of each step: a linear warm-up, then half a cosine or a constant.
 
-As transformers' get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup (optimization.py:83-160 of
-5.3.0), which upstream uses. A pure function of the step: nothing of it has to be kept.
+These are transformers' get_cosine_schedule_with_warmup and get_constant_schedule_with_warmup (optimization.py:83-160 of
+5.3.0), which upstream uses, as a pure function of the step, so the training state does not need a scheduler.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .settings import TrainSettings
 
 
 def learning_rate(settings: TrainSettings, step: int) -> float:
-    """Of the update number `step`, the first being 0."""
+    """Return the learning rate of update number `step`, counted from 0."""
     warmup = math.ceil(settings.steps * settings.warmup)
     if step < warmup:
         return settings.learning_rate * (step / max(1, warmup))

@@ -1,9 +1,9 @@
-"""One optimizer over one model: steps, validations, and everything that has to be kept to go on from here.
+"""Optimizer steps and validations of one model, and the training state to resume from.
 
-Unusual: no generator has a state of its own. Data, masks and dropout are drawn from the seed and the number of the
-step, epoch or clip, and torch's global generators are given back as they were. So the state of a run is weights,
-moments, a cursor and its losses, and a run taken up again is bit-equal to one that was never stopped (on a CPU with as
-many threads). Knows no files; `run` does.
+No generator is part of the state: data, masks and dropout are drawn from the seed and the number of the step, epoch or
+clip, and torch's global generators are restored after each step. The training state is the weights, the optimizer's
+moments, a cursor into the data and the losses. A resumed run is bit-equal to an uninterrupted one (on a CPU with the
+same number of threads). Files are the business of `run`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MAX_SKIPPED = 5  # steps in a row without a finite loss
 
 @dataclass(frozen=True)
 class StepReport:
-    """step: steps done, this one included. tokens: rows of text and sound. skipped: the loss or the gradient was not
-    finite, so that nothing was learnt. seconds: of this step."""
+    """step: steps done, including this one. tokens: text tokens and frames. skipped: the loss or the gradient was not
+    finite, so no weight was changed. seconds: duration of this step."""
 
     step: int
     steps: int
@@ -45,13 +45,13 @@ class StepReport:
 
 
 def clock(seconds: int) -> str:
-    """h:mm:ss, or m:ss below an hour."""
+    """Return h:mm:ss, or m:ss below an hour."""
     minutes = f"{seconds // 3600}:{seconds // 60 % 60:02d}" if seconds >= 3600 else f"{seconds // 60}"
     return f"{minutes}:{seconds % 60:02d}"
 
 
 class Trainer:
-    """Trains `model` on `source`. world: the processes that share the work; all must be made alike."""
+    """Trains `model` on `source`. world: the processes that share the work; all must build the same trainer."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Trainer:
         self.call = DistributedDataParallel(model) if world.size > 1 else model
         self.cursor, self.step_count, self.tokens, self.skipped = Cursor(), 0, 0, 0
         self.losses: list[float] = []
-        self.best, self.stale = math.inf, 0  # the lowest validation loss, and how many validations ago it was
+        self.best, self.stale = math.inf, 0  # the lowest validation loss, and the validations since then
 
     @property
     def finished(self) -> bool:
@@ -82,7 +82,7 @@ class Trainer:
         return self.step_count >= self.settings.steps
 
     def step(self) -> StepReport:
-        """One update. Raises NumericError after too many steps in a row that were not finite."""
+        """Make one optimizer step. Raises NumericError after too many steps in a row without a finite loss."""
         began, settings = time.perf_counter(), self.settings
         batches = settings.grad_accumulation_steps * self.world.size
         examples, cursor = self.source.take(
@@ -105,7 +105,7 @@ class Trainer:
         return StepReport(self.step_count, settings.steps, loss, rate, norm, rows, seconds, not finite)
 
     def learn(self, examples: list[Example]) -> tuple[float, float]:
-        """One update from these examples: (loss, norm of the gradient before it was clipped)."""
+        """Make one update from the examples; return (loss, norm of the gradient before clipping)."""
         settings, size = self.settings, self.world.size
         counts = label_counts(examples)
         parts = split_evenly(examples, settings.grad_accumulation_steps * size)[self.world.rank :: size]
@@ -114,9 +114,9 @@ class Trainer:
         self.model.train()
         with torch.inference_mode(False), torch.enable_grad(), self._generators():
             for number, part in enumerate(own):
-                with self._alone(last=number == len(own) - 1):
+                with self._synchronized(last=number == len(own) - 1):
                     loss = self.call(part, counts)
-                    (loss * size).backward()  # processes are averaged, and their parts are to be added up
+                    (loss * size).backward()  # DDP averages over processes, and the losses must be added up
                     total += loss.detach()
             total = self.world.sum(total)
             norm = torch.nn.utils.clip_grad_norm_(self.trained.values(), settings.max_grad_norm or math.inf)
@@ -130,19 +130,19 @@ class Trainer:
         return float(total), float(norm)
 
     def validate(self) -> float:
-        """The loss of the clips that were set aside, always under the same masks; NaN without any."""
+        """Return the loss of the validation clips, always with the same masks; NaN without such clips."""
         if self.validation is None or not self.validation.clips:
             return math.nan
         return self.evaluate(self.validation.all("validation"))
 
     def next_loss(self) -> float:
-        """The loss of what the next batch of one process would be, with nothing learnt."""
+        """Return the loss of the next batch of one process, without an update."""
         limits = self.settings.batch_tokens, self.settings.batch_size
         return self.evaluate(self.source.take(self.cursor, tokens=limits[0], clips=limits[1])[0])
 
     @torch.no_grad()
     def evaluate(self, examples: list[Example]) -> float:
-        """The loss of these examples."""
+        """Return the loss of the examples."""
         counts = label_counts(examples)
         rows = sum(example.length for example in examples)
         parts = split_evenly(examples, -(-rows // self.settings.batch_tokens) * self.world.size)
@@ -153,29 +153,29 @@ class Trainer:
                 total += self.model(part, counts)
         return float(self.world.sum(total))
 
-    def _alone(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Gradients are exchanged with the last batch of a step alone."""
+    def _synchronized(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which processes exchange gradients only in the last batch of a step."""
         call = self.call
         return call.no_sync() if isinstance(call, DistributedDataParallel) and not last else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _generators(self) -> Iterator[None]:
-        """torch's global generators seeded by the step, for dropout, and given back afterwards."""
+        """Seed torch's global generators by the step, for dropout, and restore them afterwards."""
         device = self.model.device
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             _, generator = generators(self.settings.seed, "dropout", self.step_count, self.world.rank)
             torch.default_generator.manual_seed(generator.initial_seed())
-            if device.type == "cuda":  # its own alone: torch.manual_seed would touch every device's
+            if device.type == "cuda":  # only this one: torch.manual_seed would seed every device
                 with torch.cuda.device(device):
                     torch.cuda.manual_seed(generator.initial_seed())
             yield
 
     def _state_of(self, parameter: torch.nn.Parameter) -> dict[str, object]:
-        """What its optimizer keeps of it."""
+        """Return the optimizer's state of a parameter."""
         return self._optimizer_of[id(parameter)].state[parameter]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
-        """(tensors, numbers) from which `restore` goes on."""
+        """Return the training state, (tensors, numbers), for `restore`."""
         history = {"losses": self.losses, "best": [self.best]}
         tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in history.items()}
         for name, parameter in self.trained.items():
@@ -193,8 +193,10 @@ class Trainer:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
-        """Go on from a `state` of a trainer made alike. Raises CheckpointError for that of another, and for one that
-        no trainer can have been in."""
+        """Restore a `state` of a trainer built in the same way.
+
+        Raises CheckpointError for the state of another trainer, and for an impossible one.
+        """
         self._check_state(tensors, numbers)
         with torch.no_grad():
             for name, parameter in self.trained.items():
@@ -211,7 +213,7 @@ class Trainer:
         self.cursor = Cursor(numbers["epoch"], numbers["position"])
 
     def _check_state(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
-        other = CheckpointError("this checkpoint is of a run that trains other weights: name another folder")
+        other = CheckpointError("this training state belongs to a run that trains other weights: name another folder")
         weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
         if {n: t.shape for n, t in weights.items()} != {n: p.shape for n, p in self.trained.items()}:
             raise other
@@ -222,7 +224,9 @@ class Trainer:
                 if name not in self.trained or tensor.shape not in (torch.Size(), self.trained[name].shape):
                     raise other
             if kind in ("weights", "optimizer") and not bool(torch.isfinite(tensor).all()):
-                raise CheckpointError(f"this checkpoint holds NaN or Inf in {full}: remove it, an earlier one is taken")
+                raise CheckpointError(
+                    f"this training state contains NaN or Inf in {full}: delete it to resume from an earlier one"
+                )
         kinds = {name: isinstance(value, int) and value >= 0 for name, value in numbers.items()}
         losses, best = tensors.get("losses"), tensors.get("best")
         if (
@@ -233,12 +237,14 @@ class Trainer:
             or best is None
             or best.numel() != 1
         ):
-            raise CheckpointError("this checkpoint is in no state that a training can be in: name another folder")
+            raise CheckpointError("this training state is not consistent: name another folder")
 
 
 def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSettings) -> list[torch.optim.Optimizer]:
-    """One optimizer, or two with Muon, which is for the matrices inside the layers alone. Raises InputError if this
-    torch has none."""
+    """Return one optimizer, or two with Muon, which trains only the matrices inside the layers.
+
+    Raises InputError if this version of torch has no Muon.
+    """
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer != "Muon":
         kinds = {

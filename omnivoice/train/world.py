@@ -1,7 +1,7 @@
-"""The processes of a run: one, or those that torchrun started.
+"""The processes of a run: a single one, or those that torchrun started.
 
-Unusual: every process draws the whole step and takes its share of it, so they exchange gradients (torch's
-DistributedDataParallel) and a few sums, and no data.
+Every process draws the examples of the whole step and trains on its share. So processes exchange gradients (torch's
+DistributedDataParallel) and a few sums, but no data.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch import Tensor
 from ..errors import InputError
 from ..intake.limits import shown
 
-PATIENCE = timedelta(hours=6)  # the others wait while one encodes a dataset or speaks samples
+TIMEOUT = timedelta(hours=6)  # the others wait while the main process encodes a dataset or speaks samples
 
 
 @dataclass(frozen=True)
 class World:
-    """rank: of this process. size: processes in all. local_rank: which of the machine's devices is its own."""
+    """rank: number of this process. size: number of processes. local_rank: index of its device on the machine."""
 
     rank: int = 0
     size: int = 1
@@ -31,17 +31,17 @@ class World:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and speaks to the user."""
+        """Whether this process writes files and messages."""
         return self.rank == 0
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over all processes, in place."""
+        """Sum over all processes, in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
     def agree(self, values: Tensor) -> bool:
-        """Whether all processes have these whole numbers; the same answer in each. values: int64."""
+        """Whether all processes have the same values, int64; every process gets the same answer."""
         if self.size == 1:
             return True
         ends = torch.stack([values, -values])
@@ -49,12 +49,12 @@ class World:
         return torch.equal(ends[0], -ends[1])
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait until all processes are here."""
         if self.size > 1:
             dist.barrier()
 
     def close(self) -> None:
-        """At the end of a run."""
+        """Leave the process group."""
         if self.size > 1:
             dist.destroy_process_group()
 
@@ -63,7 +63,7 @@ SINGLE = World()
 
 
 def join_world(environment: Mapping[str, str] | None = None, *, device_type: str = "cpu") -> World:
-    """The world that torchrun describes in the environment, joined; a single process without it. Raises InputError."""
+    """Join the processes that torchrun describes in the environment; without it, a single one. Raises InputError."""
     table = os.environ if environment is None else environment
     if "WORLD_SIZE" not in table or "RANK" not in table:
         return SINGLE
@@ -76,5 +76,5 @@ def join_world(environment: Mapping[str, str] | None = None, *, device_type: str
         return SINGLE
     if device_type == "cuda":
         torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=PATIENCE)
+    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=TIMEOUT)
     return World(rank, size, local)

@@ -58,8 +58,8 @@ def test_menu_lists_the_folder(comfy, folder: Path) -> None:
 def test_a_folder_and_a_change_in_it(comfy, folder: Path) -> None:
     told = report(comfy, prompt()).splitlines()
     assert told[0].startswith("1 of 3 clips, 3.3 s, languages: en (1)")
-    assert told[1] == "rejected b.wav: no transcript is beside it: put what it says into b.txt"
-    assert told[2] == "rejected out.wav: it lies outside the dataset folder"
+    assert told[1] == "rejected b.wav: it has no transcript: write its words into b.txt"
+    assert told[2] == "rejected out.wav: it is outside the dataset folder"
     assert list((comfy.base / "user" / "omnivoice_codes").rglob("*.safetensors"))
     (folder / "b.txt").write_text(TEXT)
     told = report(comfy, prompt()).splitlines()

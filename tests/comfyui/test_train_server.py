@@ -219,7 +219,7 @@ def test_cancel_stops_the_workflow_and_the_next_queue_goes_on(server) -> None:
     prompt = graph(**{**LONG, "run_name": "cancelled"})
     ended, _, last = cancel_at(server, prompt, 3)
     assert ended == "execution_interrupted"
-    (state,) = runs(server, "cancelled").glob("checkpoint-*.safetensors")
+    (state,) = runs(server, "cancelled").glob("state-*.safetensors")
     saved = int(state.stem.rpartition("-")[2])
     assert last <= saved <= last + 1
     run(server, speaking({"load": prompt["load"]}, "next", ["load", 0], text=f"Still here {saved}."))

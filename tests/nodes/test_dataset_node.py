@@ -107,7 +107,7 @@ def test_a_folder(make, host, top: Path, write, loaded: object, place: str) -> N
     assert host.progress == [(1, 2), (2, 2)]
     ((models, memory),) = host.loads
     assert models == [loaded.encoder] and memory > 10**6
-    reason = "2.wav: no transcript is beside it: put what it says into 2.txt"
+    reason = "2.wav: it has no transcript: write its words into 2.txt"
     assert host.texts == [(f"1 of 3 clips are not used; the report names them. The first is {reason}", "7")]
     assert len(list((top / "user" / "omnivoice_codes").rglob("*.safetensors"))) == 2
     assert not (folder / ".omnivoice_codes").exists()
@@ -211,7 +211,7 @@ def test_a_name_of_two_folders_is_refused(make, top: Path, write) -> None:
         ({"instruct": ["a", "b"], "folder": "ann"}, "instruct must be the same for every item"),
         ({"folder": "ann", "language": ["Klingon"]}, "language 'Klingon' is not known"),
         ({"folder": "ann", "instruct": [5]}, "instruct must be a string, got 5"),
-        ({"folder": "empty"}, "empty holds no dataset: a dataset is a folder"),
+        ({"folder": "empty"}, "empty contains no dataset: a dataset is a folder"),
     ],
 )
 def test_refusals(make, pack: SimpleNamespace, top: Path, write, given: dict, message: str) -> None:
@@ -257,7 +257,7 @@ def test_lists_in_a_folder_reach_nothing_outside(make, top: Path, write) -> None
     write(top / "input" / "bob", 1)
     (folder / "metadata.csv").write_text(f"0|{TEXT}\n../bob/0|{TEXT}\n{top}/input/bob/0.wav|{TEXT}\n")
     _, report, clips, _ = make("ann")
-    assert clips == 1 and report.count("it lies outside the dataset folder") == 2
+    assert clips == 1 and report.count("it is outside the dataset folder") == 2
 
 
 def test_fingerprint_follows_the_files(nodes: dict[str, type], top: Path, write) -> None:

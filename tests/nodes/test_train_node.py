@@ -302,7 +302,7 @@ def test_cancel_goes_on_to_comfyui_once_the_state_is_saved(
     host.interrupt_after = 2
     with pytest.raises(interrupt):
         train(steps=9)
-    assert [path.name for path in (output / "run").glob("checkpoint-*")] == ["checkpoint-00000003.safetensors"]
+    assert [path.name for path in (output / "run").glob("state-*")] == ["state-00000003.safetensors"]
     assert pack.host.models.mm.in_training is False and torch.is_grad_enabled()
     host.interrupt_after, host.progress = None, []
     lora, losses, steps, report = train(steps=9)
@@ -353,7 +353,7 @@ def test_a_bar_that_raises_leaves_a_state_too(
     monkeypatch.setattr(pack.host.training_run.comfy.utils, "ProgressBar", Bar)
     with pytest.raises(interrupt):
         train(steps=9)
-    assert (output / "run" / "checkpoint-00000002.safetensors").is_file()
+    assert (output / "run" / "state-00000002.safetensors").is_file()
 
 
 def test_a_failure_resets_the_flag(train, pack: SimpleNamespace, part, monkeypatch) -> None:
@@ -424,7 +424,7 @@ def test_cancel_in_a_sample(train, host, output: Path, interrupt: type[BaseExcep
     host.interrupt_after = 1
     with pytest.raises(interrupt):
         train(steps=9, sample_every=2)
-    assert (output / "run" / "checkpoint-00000002.safetensors").is_file()
+    assert (output / "run" / "state-00000002.safetensors").is_file()
     assert not list((output / "run" / "samples").glob("*.wav")) if (output / "run" / "samples").exists() else True
 
 

@@ -31,7 +31,7 @@ def test_report_and_kept_codes(source: Path, capsys: pytest.CaptureFixture[str])
     assert main(["dataset", str(source), "--language", "English", "--instruct", "Female"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
-    assert told[1:] == ["rejected 2.wav: no transcript is beside it: put what it says into 2.txt"]
+    assert told[1:] == ["rejected 2.wav: it has no transcript: write its words into 2.txt"]
     entries = {path: path.stat().st_mtime_ns for path in (source / ".omnivoice_codes").rglob("*.safetensors")}
     assert len(entries) == 2
     assert main(["dataset", str(source)]) == 0
@@ -49,8 +49,8 @@ def test_a_list_and_another_folder_for_codes(source: Path, tmp_path: Path, capsy
     ("arguments", "message"),
     [
         (["gone"], "error: gone does not exist: a dataset is a folder"),
-        (["empty"], "error: empty holds no dataset: a dataset is a folder"),
-        (["bad"], "error: no usable clip in bad, 1 rejected: a.txt: no recording of that name is beside it"),
+        (["empty"], "error: empty contains no dataset: a dataset is a folder"),
+        (["bad"], "error: no usable clip in bad, 1 rejected: a.txt: it has no recording of the same name"),
         (["set", "--language", "xx-nope"], "error: language 'xx-nope' is not known: did you mean"),
         (["set", "--model", "gone"], "error: model folder gone does not exist"),
         (["set", "--device", "cuda:99"], "error: device 'cuda:99' cannot be used here"),

@@ -27,7 +27,7 @@ def source() -> Source:
 
 
 def same(a: Example, b: Example) -> bool:
-    return (a.prompt_ids, a.shown) == (b.prompt_ids, b.shown) and torch.equal(a.codes, b.codes)
+    return (a.prompt_ids, a.prompt_frames) == (b.prompt_ids, b.prompt_frames) and torch.equal(a.codes, b.codes)
 
 
 @pytest.mark.parametrize("tokens, clips", [(1, 64), (100, 64), (150, 2), (10_000, 64), (10_000, 1)])
@@ -129,6 +129,6 @@ def test_hidden_by_codebook_leaves_what_is_shown_and_often_hides_nearly_all() ->
     for place in range(200):
         example = make_example(clip, tiny_tokenizer(), masking, MASK, *generators(1, place))
         hidden = example.codes == MASK
-        assert example.shown > 0 and not hidden[:, : example.shown].any()
-        shares.append(float(hidden[:, example.shown :].float().mean()))
+        assert example.prompt_frames > 0 and not hidden[:, : example.prompt_frames].any()
+        shares.append(float(hidden[:, example.prompt_frames :].float().mean()))
     assert 0.65 < sum(shares) / 200 < 0.85 and sum(share > 0.95 for share in shares) > 50

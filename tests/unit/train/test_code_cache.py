@@ -101,7 +101,7 @@ def test_what_is_damaged_is_missing_and_written_anew(kept: Path, fault: str) -> 
     FAULTS[fault](entry(kept))
     store = cache(kept)
     assert store.read("a") is None
-    assert store.notes == ("kept codes that were damaged, and are encoded anew: 1",)
+    assert store.notes == ("damaged entries in the code cache, encoded again: 1",)
     store.write("a", CODES)
     after = cache(kept)
     assert torch.equal(after.read("a"), CODES) and after.notes == ()
@@ -114,7 +114,7 @@ def test_a_folder_in_an_entrys_place_costs_a_note(kept: Path) -> None:
     store = cache(kept)
     assert store.read("a") is None
     store.write("a", CODES)
-    assert len(store.notes) == 2 and "codes are not kept in c" in store.notes[1]
+    assert len(store.notes) == 2 and "codes cannot be cached in c" in store.notes[1]
 
 
 def test_full_disk_is_told_once_and_leaves_nothing_broken(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_full_disk_is_told_once_and_leaves_nothing_broken(kept: Path, monkeypatc
     store.write("b", CODES)
     store.write("c", CODES)
     (note,) = store.notes
-    assert note.startswith("codes are not kept in c and will be made again: cannot write")
+    assert note.startswith("codes cannot be cached in c and will be encoded again: cannot write")
     assert "the disk is full, 0.0 MB are needed: free some space" in note
     monkeypatch.undo()
     assert [path for path in kept.rglob("*") if path.is_file()] == [entry(kept)]
@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     store = cache(tmp_path / "c")
     assert store.read("a") is None
     store.write("a", CODES)
-    assert "codes are not kept in c" in store.notes[0] and (tmp_path / "c").read_text() == "a file"
+    assert "codes cannot be cached in c" in store.notes[0] and (tmp_path / "c").read_text() == "a file"
 
 
 def test_many_writers_at_once_leave_whole_entries(tmp_path: Path) -> None:

@@ -152,14 +152,14 @@ def test_every_kind_of_bad_row_is_named_and_the_good_ones_are_used(build: Build,
         "line 9": "it is bad",
         "empty file": "empty.wav is empty: record or export it again",
         "gone": "gone.wav does not exist",
-        "no text": "the text is empty: write what the recording says",
+        "no text": "the text is empty: write the words of the recording",
         "marks": "nothing to speak: the text has no letter and no number in it; give it at least one word",
         "endless": "the text must be at most 2000 characters, got 2005: split it into parts",
         "short": "it must be at least 0.5 s long, got 0.40 s",
         "long": "it must be at most 30 s long, got 31.0 s: cut it between sentences",
         "silent": "it is silent",
-        "fast": "its text is too long for 1.5 s of speech: it must be what the recording says",
-        "slow": "its text is too short for 6.0 s of speech: it must be what the recording says",
+        "fast": "its text is too long for 1.5 s of speech: check that it is the transcript",
+        "slow": "its text is too short for 6.0 s of speech: check that it is the transcript",
         "language": "language 'xx-nope' is not known: did you mean Liberia Kpelle (xpe), Nimadi (noe)? auto, an id "
         "(en), a tag (en-US) and an English name are accepted; python -m omnivoice languages lists them all",
         "start": "clean_start_token_idx must be below its 37 frames, got 37",
@@ -179,7 +179,7 @@ def test_no_usable_clip_says_why(build: Build) -> None:
     rows = [row("", name=f"r{i}") for i in range(7)]
     with pytest.raises(InputError) as told:
         build(manifest(*rows))
-    reason = "the text is empty: write what the recording says"
+    reason = "the text is empty: write the words of the recording"
     assert str(told.value) == "no usable clip in here, 7 rejected: " + "; ".join(f"r{i}: {reason}" for i in range(5))
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_entry_is_encoded_again_and_replaced(
     entry.write_bytes(content)
     second = build(manifest(row()), cache=tmp_path)
     assert len(encoded) == 2 and entry.read_bytes() == whole and first.fingerprint() == second.fingerprint()
-    assert second.notes == ("kept codes that were damaged, and are encoded anew: 1",)
+    assert second.notes == ("damaged entries in the code cache, encoded again: 1",)
 
 
 def test_a_full_disk_loses_no_clip(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

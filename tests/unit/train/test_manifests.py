@@ -46,8 +46,8 @@ def test_recordings_with_transcripts_and_what_lacks_one(tmp_path: Path) -> None:
     found = read_manifest(tmp_path)
     assert texts(found) == {"a.flac": "Hi.", "b.WAV": "Hi.", "deep/er/c.mp3": "Hi."}
     assert dict(found.rejected) == {
-        "no text.ogg": "no transcript is beside it: put what it says into no text.txt",
-        "no sound.txt": "no recording of that name is beside it",
+        "no text.ogg": "it has no transcript: write its words into no text.txt",
+        "no sound.txt": "it has no recording of the same name",
     }
     assert all(row.language is None and row.instruct is None for row in found.rows) and found.notes == ()
 
@@ -97,12 +97,12 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
 
 def test_sources_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty holds no dataset: a dataset is a folder with metadata\.csv .*\.lab"):
+    with pytest.raises(InputError, match=r"empty contains no dataset: .* metadata\.csv .*\.lab"):
         read_manifest(tmp_path / "empty")
     with pytest.raises(FileError, match=r"gone does not exist: a dataset is"):
         read_manifest(tmp_path / "gone")
     touch(tmp_path, "a.png")
-    with pytest.raises(InputError, match=r"a\.png is no list of recordings"):
+    with pytest.raises(InputError, match=r"a\.png is not a list of recordings"):
         read_manifest(tmp_path / "a.png")
     for content in (b"", b"\xef\xbb\xbf", b"\n \r\n\t\r"):
         with pytest.raises(InputError, match=r"metadata\.csv has no rows"):
@@ -115,13 +115,13 @@ def test_which_list_a_folder_is_read_by(tmp_path: Path) -> None:
     table(tmp_path, line, "one.jsonl")
     assert texts(read_manifest(tmp_path)) == {"j": "from json"}
     table(tmp_path, line, "two.jsonl")
-    with pytest.raises(InputError, match=r"has 2 lists, one\.jsonl, two\.jsonl: name one of them"):
+    with pytest.raises(InputError, match=r"has 2 lists, one\.jsonl, two\.jsonl: keep or name one of them"):
         read_manifest(tmp_path)
     table(tmp_path, "a|from table\n")
     found = read_manifest(tmp_path)
     assert texts(found) == {"a": "from table"} and found.notes == (
-        "one.jsonl, two.jsonl not read: metadata.csv is there",
-        "the rows are those of metadata.csv",
+        "one.jsonl, two.jsonl not read: metadata.csv is used instead",
+        "read from metadata.csv",
     )
 
 
@@ -163,8 +163,8 @@ def test_quotes_of_spreadsheets_stay_in_their_row(tmp_path: Path) -> None:
     found = read_manifest(table(tmp_path, "\n".join([*lines, "a.wav,last"])))
     assert [row.text for row in found.rows] == ['one, "two"', "three", "last"]
     assert [name for name, _ in found.rejected] == ["line 4", "line 5", "line 6"]
-    assert "a quote is opened and not closed" in found.rejected[0][1]
-    assert found.rejected[2][1] == "it has 3 fields, the header 2: put a text with commas in quotes"
+    assert "a quote is not closed" in found.rejected[0][1]
+    assert found.rejected[2][1] == "it has 3 fields, the header 2: put texts with commas in quotes"
 
 
 @settings(max_examples=150, deadline=None)
@@ -236,9 +236,9 @@ def test_jsonl_with_all_keys(tmp_path: Path) -> None:
         ('{"audio_path": "a.wav", "text": ["x"]}', "text must be a string, got list"),
         ('{"audio_path": "a.wav", "text": "x", "instruct": NaN}', "NaN is not a JSON number"),
         ('{"audio_path": "a.wav", "text": "x", "clean_start_token_idx": 1.5}', "must be a whole number, got 1.5"),
-        ('{"audio_path": "a.wav", "text": "x", "clean_start_token_idx": -1}', "whole number of frames from 0 on"),
-        ('{"audio_path": "a\\u0000.wav", "text": "x"}', "its audio path is not a path"),
-        ('{"audio_path": "\\ud800.wav", "text": "x"}', "its audio path is not a path"),
+        ('{"audio_path": "a.wav", "text": "x", "clean_start_token_idx": -1}', "whole number of frames, 0 or more"),
+        ('{"audio_path": "a\\u0000.wav", "text": "x"}', "its audio path is not valid"),
+        ('{"audio_path": "\\ud800.wav", "text": "x"}', "its audio path is not valid"),
         ('{"audio_path": "notes.txt", "text": "x"}', "notes.txt is not an audio file"),
         ('{"text": "' + "x" * (64 << 10) + '"}', "it must have at most 65536 characters"),
         ("[" * 60_000, "it is nested too deeply"),
@@ -304,7 +304,7 @@ def test_on_the_command_line_paths_are_the_users_own(tmp_path: Path) -> None:
 def test_a_list_that_is_a_link_out_is_refused(tmp_path: Path) -> None:
     touch(tmp_path, "secret.csv", "set/keep", text="root|x")
     (tmp_path / "set" / "metadata.csv").symlink_to(tmp_path / "secret.csv")
-    with pytest.raises(InputError, match="it lies outside the dataset folder"):
+    with pytest.raises(InputError, match="it is outside the dataset folder"):
         read_manifest(tmp_path / "set", root=tmp_path / "set")
 
 

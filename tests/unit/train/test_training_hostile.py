@@ -42,7 +42,7 @@ from tests.unit.train.training_fixtures import (
     tiny_trainer,
 )
 
-LAST = f"checkpoint-{SMALL.steps:08d}.safetensors"
+LAST = f"state-{SMALL.steps:08d}.safetensors"
 Change = Callable[[dict[str, Tensor], dict[str, int]], object]
 
 
@@ -73,22 +73,22 @@ def test_a_damaged_state_is_written_anew_when_its_step_comes_again(finished: Pat
     go_on(copied)
     for name in (LAST, "best.safetensors"):
         assert (copied / name).read_bytes() == (finished / name).read_bytes()
-    assert [path.name for path in RunFolder(copied).checkpoints()] == [LAST, "checkpoint-00000004.safetensors"]
+    assert [path.name for path in RunFolder(copied).states()] == [LAST, "state-00000004.safetensors"]
 
 
 def test_a_state_is_of_the_step_that_its_name_says(finished: Path, copied: Path, caplog) -> None:
     """Else a copy under a high number would be gone on from for ever."""
-    shutil.copy(copied / "checkpoint-00000004.safetensors", copied / "checkpoint-00000999.safetensors")
+    shutil.copy(copied / "state-00000004.safetensors", copied / "state-00000999.safetensors")
     (copied / LAST).unlink()
-    os.symlink("nowhere", copied / "checkpoint-00000998.safetensors")
+    os.symlink("nowhere", copied / "state-00000998.safetensors")
     go_on(copied)
-    assert "checkpoint-00000999.safetensors is not what its name says: it is of step 4" in caplog.text
-    assert "checkpoint-00000998.safetensors does not exist" in caplog.text
+    assert "state-00000999.safetensors is misnamed: it is the state of step 4" in caplog.text
+    assert "state-00000998.safetensors does not exist" in caplog.text
     assert (copied / LAST).read_bytes() == (finished / LAST).read_bytes()
-    assert len(RunFolder(copied).checkpoints()) == 2
+    assert len(RunFolder(copied).states()) == 2
 
 
-STATE = "in no state that a training can be in"
+STATE = "is not consistent"
 TAMPERED: dict[str, tuple[Change, str]] = {
     "no losses": (lambda t, n: t.pop("losses"), STATE),
     "two bests": (lambda t, n: t.update(best=torch.zeros(2, dtype=torch.float64)), STATE),
@@ -100,7 +100,7 @@ TAMPERED: dict[str, tuple[Change, str]] = {
         lambda t, n: t.update({k: torch.zeros(3) for k in t if ".exp_avg." in k}),
         "other weights",
     ),
-    "NaN": (lambda t, n: [v.fill_(math.nan) for k, v in t.items() if k.startswith("weights.")], "holds NaN or Inf"),
+    "NaN": (lambda t, n: [v.fill_(math.nan) for k, v in t.items() if k.startswith("weights.")], "contains NaN or Inf"),
 }
 
 
@@ -118,7 +118,7 @@ def test_a_state_that_cannot_be_is_refused(finished: Path, kind: str) -> None:
 @pytest.mark.parametrize("numbers", [{"step": "4"}, {"step": True}, {"step": 4.0}, {"step": None}])
 def test_numbers_that_are_none_are_damage(numbers: dict, tmp_path: Path) -> None:
     write_state(tmp_path / "a.safetensors", {"a": torch.zeros(1)}, numbers)
-    with pytest.raises(FileError, match="holds no numbers"):
+    with pytest.raises(FileError, match="its numbers are missing"):
         read_state(tmp_path / "a.safetensors")
 
 
@@ -141,7 +141,7 @@ def test_states_from_before_outlive_steps_that_learn_nothing(tmp_path: Path, mon
     )
     with pytest.raises(NumericError, match=r"not finite in 5 steps in a row \(step 8\)"):
         train(trainer, open_run(tmp_path, trainer.settings, data="d", base="b"))
-    assert [path.stem for path in RunFolder(tmp_path).checkpoints()] == ["checkpoint-00000003", "checkpoint-00000002"]
+    assert [path.stem for path in RunFolder(tmp_path).states()] == ["state-00000003", "state-00000002"]
 
 
 def test_patience_without_a_clip_to_validate_on_is_refused(caplog) -> None:
@@ -149,23 +149,23 @@ def test_patience_without_a_clip_to_validate_on_is_refused(caplog) -> None:
     lm, text = tiny_model()
     settings = replace(SMALL, validation=0.05, patience=2)
     dataset, about = Dataset(random_clips()), {"device": CPU}
-    with pytest.raises(InputError, match=r"patience needs validations, and validation 0\.05 of 6 clips is none"):
+    with pytest.raises(InputError, match=r"patience needs validations, but a share of 0\.05 of 6 clips is no clip"):
         build_trainer(lm, text, tiny_tokenizer(), dataset, settings, **about)
     build_trainer(lm, text, tiny_tokenizer(), dataset, replace(settings, patience=0), **about)
-    assert "0.05 of 6 clips is none: nothing is validated" in caplog.text
+    assert "a share of 0.05 of 6 clips is no clip" in caplog.text
 
 
 def test_several_processes_cannot_offload() -> None:
     settings = replace(SMALL, offloading=True, gradient_checkpointing=True)
     about = {"device": CPU, "world": World(0, 2, 0)}
-    with pytest.raises(InputError, match="offloading works in one process alone"):
+    with pytest.raises(InputError, match="offloading works in a single process only"):
         build_trainer(*tiny_model(), tiny_tokenizer(), Dataset(random_clips()), settings, **about)
 
 
 def test_a_full_fine_tuning_begins_with_no_adapter() -> None:
     lora = trained_lora(tiny_trainer().model, "mine")
     full = tiny_trainer(method="full")
-    with pytest.raises(LoraError, match="mine cannot be gone on with by method full: merge it into the model"):
+    with pytest.raises(LoraError, match="method full cannot start from mine: merge it into the model"):
         start_from_lora(full.model, lora, full.settings)
 
 
@@ -199,7 +199,7 @@ def order(folder: Path, **entries: object) -> str:
     "entries, words",
     [
         ({"name": "Best"}, "name 'Best' is what the run calls a file of its own"),
-        ({"output": "checkpoint-00000100"}, "is what the run calls a file of its own"),
+        ({"output": "state-00000100"}, "is what the run calls a file of its own"),
         ({"name": "con"}, "con"),
         ({"output": "clips"}, "output must be another folder than data"),
         ({"output": "clips/../clips/"}, "output must be another folder than data"),

@@ -198,7 +198,7 @@ def test_report_names_every_row() -> None:
     dataset = Dataset(random_clips(2), (Rejected("bad.wav", "silent: record it again"),), ("a note",))
     assert dataset.rows == 3
     assert dataset.report().splitlines() == [
-        "2 of 3 clips, 1.1 s, languages: not given (1), en (1)",
+        "2 of 3 clips, 1.1 s, languages: unspecified (1), en (1)",
         "a note",
         "rejected bad.wav: silent: record it again",
     ]

@@ -76,7 +76,7 @@ def test_documents_equal_upstreams(record: dict[str, Tensor], examples: list[Exa
         assert torch.equal(example.labels, labels[:, prompt:])
         assert (labels[:, :prompt] == -100).all()
     assert any(not example.prompt_ids for example in examples), "a condition was dropped"
-    assert any(example.shown for example in examples)
+    assert any(example.prompt_frames for example in examples)
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])

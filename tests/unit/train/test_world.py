@@ -74,7 +74,7 @@ def test_two_processes_equal_one(changes: dict, tmp_path: Path) -> None:
 
 
 @needs_fork
-def test_one_process_asked_to_stop_stops_all_and_the_leader_writes(tmp_path: Path) -> None:
+def test_one_process_asked_to_stop_stops_all_and_the_main_one_writes(tmp_path: Path) -> None:
     def work(world: World) -> None:
         trainer = tiny_trainer(world=world, sample_every=1, sample_text="Hi.")
         folder = open_run(tmp_path / "run", trainer.settings, data="d", base="b") if world.is_main else None
@@ -89,9 +89,9 @@ def test_one_process_asked_to_stop_stops_all_and_the_leader_writes(tmp_path: Pat
         assert spoken == ([1, 2, 3] if world.is_main else [])
 
     in_two_processes(tmp_path / "meeting", work)
-    assert [path.name for path in sorted((tmp_path / "run").glob("checkpoint*"))] == [
-        "checkpoint-00000002.safetensors",
-        "checkpoint-00000003.safetensors",
+    assert [path.name for path in sorted((tmp_path / "run").glob("state-*"))] == [
+        "state-00000002.safetensors",
+        "state-00000003.safetensors",
     ]
 
 
