@@ -123,7 +123,9 @@ class _Reader:
         content = content_of(row.audio)
         codes = self._store.read(content)
         if codes is None:
-            samples = prepare_clip(read_audio(row.audio, whole=True) if isinstance(row.audio, Path) else row.audio)
+            samples = prepare_clip(
+                read_audio(row.audio, require_complete=True) if isinstance(row.audio, Path) else row.audio
+            )
             _check(labelled, samples.shape[1] // self._encoder.config.hop_length)
             codes = check_clip_codes(
                 self._encoder.encode(samples.to(self._device)).cpu(),

@@ -1,0 +1,117 @@
+"""Audio from files that libsndfile cannot read (M4A, AAC, WebM, video), through PyAV if it is installed.
+
+FFmpeg is a network client by nature: a playlist inside a file makes it fetch. It therefore gets our own open file, a
+list of plain formats and no protocol at all. What it decodes is counted as it comes, since a header can claim any rate
+and 87 kB can hold ten minutes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from types import ModuleType
+from typing import BinaryIO
+
+import numpy as np
+import torch
+
+from ..errors import AudioError
+from ..types import Waveform
+from .limits import MIB, check_audio_layout, check_audio_size
+
+_LOG = logging.getLogger("omnivoice_nodes")
+_OPTIONS = (("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"), ("protocol_whitelist", "none"))
+_OLDEST_PYAV = (14, 2)  # the oldest that ComfyUI brings
+# FFmpeg before PyAV 17.1 corrupts memory when it parses IAMF, which an MP4 announces with a box of this name.
+_SAFE_IAMF_PYAV = (17, 1)
+_IAMF_BOX = re.compile(rb"[\0-\x10].{3}iacb", re.DOTALL)
+
+
+def read_container(file: BinaryIO, name: str, reason: str, *, require_complete: bool) -> Waveform:
+    """Read the first audio stream of an open file as float32 [C, N]; reason: why libsndfile did not read it.
+
+    Damaged packets are skipped with a warning; with `require_complete` they are refused. Raises AudioError.
+    """
+    av = _import_av(file, name, reason)
+    try:
+        return _decode(av, file, name, require_complete=require_complete)
+    except AudioError:
+        raise
+    except (av.error.FFmpegError, ValueError, EOFError) as error:
+        raise AudioError(
+            f"{name} cannot be decoded ({type(error).__name__}): convert it to WAV, with ffmpeg -i {name} out.wav"
+        ) from error
+
+
+def _import_av(file: BinaryIO, name: str, reason: str) -> ModuleType:
+    advice = f"or convert it with ffmpeg -i {name} out.wav"
+    try:
+        import av
+        import av.error
+    except ImportError:
+        raise AudioError(f"{name} cannot be read ({reason}): install PyAV (pip install av), {advice}") from None
+    version = tuple(int(part) for part in av.__version__.split(".")[:2] if part.isdecimal())
+    if version < _OLDEST_PYAV:
+        raise AudioError(
+            f"{name} needs PyAV 14.2 or newer, got {av.__version__}: update it (pip install -U av), {advice}"
+        )
+    if version < _SAFE_IAMF_PYAV and _has_iamf(file):
+        raise AudioError(
+            f"{name} holds IAMF audio, for which PyAV {av.__version__} is too old to be safe: update it to 17.1 or "
+            f"newer (pip install -U av), {advice}"
+        )
+    return av
+
+
+def _has_iamf(file: BinaryIO) -> bool:
+    """Whether the file contains the box that makes FFmpeg parse IAMF. Leaves the file at its start."""
+    tail, found = b"", False
+    while not found and (block := file.read(MIB)):
+        found = _IAMF_BOX.search(tail + block) is not None
+        tail = block[-7:]
+    file.seek(0)
+    return found
+
+
+def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool) -> Waveform:
+    """Decode the first audio stream; each piece is counted before it is kept."""
+    pieces: list[np.ndarray] = []
+    frames, damaged = 0, 0
+    layout = (0, 0)  # channels, sample rate
+    with av.open(file, mode="r", options=dict(_OPTIONS), metadata_errors="replace") as container:
+        if not container.streams.audio:
+            raise AudioError(f"{name} contains no audio")
+        for packet in container.demux(container.streams.audio[0]):
+            try:
+                decoded = packet.decode()
+            except av.error.InvalidDataError:
+                damaged += 1
+                continue
+            for frame in decoded:
+                found = (len(frame.layout.channels), frame.sample_rate)
+                if not pieces:
+                    layout = check_audio_layout(name, *found)
+                elif found != layout:
+                    raise AudioError(f"{name} changes its sample rate or channels midway: convert it to WAV first")
+                frames += frame.samples
+                check_audio_size(name, frames, *layout)
+                pieces.append(_to_float(frame.to_ndarray(), layout[0], planar=frame.format.is_planar, name=name))
+    if not frames:
+        raise AudioError(f"{name} contains no audio: it is damaged or empty")
+    if damaged and require_complete:
+        raise AudioError(f"{name} is damaged, {damaged} packets of audio cannot be read: copy or convert it again")
+    if damaged:
+        _LOG.warning("%s is damaged: %d packets of audio were skipped", name, damaged)
+    return Waveform(torch.from_numpy(np.concatenate(pieces, axis=1)), layout[1])
+
+
+def _to_float(raw: np.ndarray, channels: int, *, planar: bool, name: str) -> np.ndarray:
+    """Return a decoded piece, planar [C, n] or interleaved [1, n * C], as float32 [C, n], scaled as libsndfile does."""
+    samples = raw if planar else raw.reshape(-1, channels).T
+    if raw.dtype.kind == "f":
+        return samples.astype(np.float32)
+    if raw.dtype == np.uint8:
+        return (samples.astype(np.float32) - 128) / 128
+    if raw.dtype in (np.int16, np.int32):
+        return samples.astype(np.float32) / np.float32(2 ** (8 * raw.itemsize - 1))
+    raise AudioError(f"{name} decodes to samples of type {raw.dtype}: convert it to WAV first")

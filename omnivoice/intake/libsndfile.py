@@ -1,0 +1,223 @@
+"""Audio through libsndfile (the package soundfile): WAV, FLAC, Ogg, MP3, AIFF and W64 in, WAV out.
+
+The limits are checked before a sample is decoded, and decoding is block by block. libsndfile believes what a header
+says about the length, so this module also looks whether the file holds less than that, or more. Opens no file.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+from collections.abc import Callable
+from types import MappingProxyType, ModuleType
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import torch
+
+from ..errors import AudioError
+from ..types import Waveform
+from .limits import MAX_AUDIO_BYTES, MAX_AUDIO_SECONDS, check_audio_layout, check_audio_size
+from .riff import SampleChunk, find_samples, is_wav, repaired
+
+SUBTYPES = MappingProxyType({"pcm16": ("PCM_16", 2), "float32": ("FLOAT", 4)})  # libsndfile's name, bytes per sample
+
+_LOG = logging.getLogger("omnivoice_nodes")
+_BLOCK_FRAMES = 1 << 16
+_UNKNOWN_FRAMES = 1 << 62  # libsndfile reports at least this many for a stream whose length nobody wrote down
+_OTHER_KIND = (1, 4)  # libsndfile's codes for a format and an encoding that it does not know
+_MAX_WAV_BYTES = 0xFFFFFFFF - (1 << 16)  # leaves room for the other chunks
+# How audio goes on after the last sample that libsndfile reads: a second stream, or a header that names too few.
+_MORE_AUDIO = MappingProxyType(
+    {
+        "MP3": re.compile(rb"\A(?:\xff[\xe0-\xff]|ID3)"),
+        "OGG": re.compile(rb"OggS"),
+        "FLAC": re.compile(rb"\xff[\xf8\xf9]"),
+    }
+)
+
+
+class UnreadableAudio(Exception):
+    """libsndfile cannot read a file; the message is the reason. Another decoder may."""
+
+
+class _Sound(Protocol):
+    """The part of soundfile.SoundFile that is used here."""
+
+    format: str
+    frames: int
+    channels: int
+    samplerate: int
+    seekable: Callable[[], bool]
+
+    def read(self, frames: int, *, dtype: str, always_2d: bool) -> np.ndarray: ...
+
+
+class _Source:
+    """An open file that never raises, since soundfile would print that and go on; the first error is kept."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        try:
+            return self._file.seek(offset, whence)
+        except (OSError, ValueError):  # before the start of the file, as damaged headers say
+            return self._file.tell()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def read(self, count: int) -> bytes:
+        try:
+            return self._file.read(count)
+        except OSError as error:
+            self.error = self.error or error
+            return b""
+
+
+class _LibsndfileError(Protocol):
+    code: int
+    error_string: str
+
+
+def is_for_libsndfile(head: bytes) -> bool:
+    """Whether a file that starts with these 12 bytes is of a kind that libsndfile may try; it knows many others."""
+    if is_wav(head) or head[:4] in (b"fLaC", b"OggS", b"riff") or head[:3] == b"ID3":
+        return True
+    if head[:4] == b"FORM":
+        return head[8:12] in (b"AIFF", b"AIFC")
+    # MPEG audio: eleven bits of sync, then the version and a layer that is not 0, which AAC has.
+    return len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0 and head[1] & 0x06 != 0
+
+
+def read_with_libsndfile(file: BinaryIO, size: int, name: str, *, require_complete: bool) -> Waveform:
+    """Read an open file of `size` bytes as float32 [C, N].
+
+    Raises AudioError for a file that is damaged, empty or beyond the limits, UnreadableAudio for one that PyAV may
+    read. A file that is cut short is refused with `require_complete`, otherwise read with a warning in the log.
+    """
+    soundfile = _import_soundfile(f"reading {name}")
+    chunk = find_samples(file, size)
+    file = file if chunk is None else repaired(file, chunk, name)
+    file.seek(0)
+    has_chunks = file.read(4) in (b"RIFF", b"RF64", b"FORM")
+    file.seek(0)
+    source = _Source(file)
+    kind = ""
+    try:
+        with soundfile.SoundFile(source) as sound:
+            kind = sound.format
+            waveform, announced = _decode(sound, name)
+    except soundfile.LibsndfileError as error:
+        # Without chunks PyAV may still read it; but what was read halfway is damaged, or an MP3 with a tag at its end.
+        final = error.code not in _OTHER_KIND if has_chunks else require_complete and kind not in ("", "MP3")
+        raise source.error or _failure(error, name, final=final) from error
+    if source.error is not None:
+        raise source.error
+    _check_length(file, kind, waveform, announced, name, chunk, require_complete)
+    return waveform
+
+
+def _import_soundfile(action: str) -> ModuleType:
+    try:
+        import soundfile
+    except (ImportError, OSError) as error:  # OSError: the package is there, its library is not
+        raise AudioError(
+            f"{action} needs the package soundfile ({type(error).__name__}): install it with pip install soundfile"
+        ) from None
+    return soundfile
+
+
+def _failure(error: _LibsndfileError, name: str, *, final: bool) -> Exception:
+    """Return the error to raise: AudioError if `final`, UnreadableAudio if another decoder may read the file."""
+    reason = f"libsndfile: {error.error_string.strip(' .')}"
+    if final:
+        return AudioError(f"{name} is a damaged audio file ({reason}): copy or export it again")
+    return UnreadableAudio(reason)
+
+
+def _decode(sound: _Sound, name: str) -> tuple[Waveform, int]:
+    """Decode block by block within the limits; return the audio and how many samples per channel were announced."""
+    sound.seekable = lambda: False  # else soundfile seeks after every block, which garbles MP3
+    C, rate = check_audio_layout(name, sound.channels, sound.samplerate)
+    announced = sound.frames if sound.frames < _UNKNOWN_FRAMES else 0
+    check_audio_size(name, announced, C, rate)
+    longest = min(MAX_AUDIO_SECONDS * rate, MAX_AUDIO_BYTES // (4 * C)) + 1  # one too many is refused below
+    capacity = announced or longest
+    samples = np.empty((C, capacity), dtype=np.float32)
+    N = 0
+    while capacity > N:
+        block = sound.read(min(_BLOCK_FRAMES, capacity - N), dtype="float32", always_2d=True)  # [n, C]
+        if not len(block):
+            break
+        samples[:, N : N + len(block)] = block.T
+        N += len(block)
+    check_audio_size(name, N, C, rate)
+    return Waveform(torch.from_numpy(samples if capacity == N else samples[:, :N].copy()), rate), announced
+
+
+def _check_length(
+    file: BinaryIO,
+    kind: str,
+    waveform: Waveform,
+    announced: int,
+    name: str,
+    chunk: SampleChunk | None,
+    require_complete: bool,
+) -> None:
+    """Compare what was decoded with what the file announces and with what is left of it."""
+    N = waveform.samples.shape[1]
+    if kind in _MORE_AUDIO and _MORE_AUDIO[kind].search(file.read(_BLOCK_FRAMES)):
+        raise UnreadableAudio("it holds more audio than its header announces")
+    if N == 0:
+        raise AudioError(f"{name} contains no audio: record or export it again")
+    if kind == "MP3" and not _is_length_written(file):
+        announced = N  # libsndfile guesses it from the size of the file
+    if chunk is not None and chunk.is_cut and not (require_complete and chunk.is_streamed):
+        announced = round(N * chunk.declared / max(1, chunk.present))
+    if announced > N:
+        cut = f"{name} is cut short: {N} of {announced} samples are there"
+        if require_complete:
+            raise AudioError(f"{cut}: copy it again")
+        _LOG.warning("%s", cut)
+
+
+def _is_length_written(mp3: BinaryIO) -> bool:
+    """Whether the first MPEG frame is a Xing header, which says how many follow."""
+    mp3.seek(0)
+    head = mp3.read(10)
+    tag = sum((byte & 0x7F) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0))) + 10
+    mp3.seek(tag if head[:3] == b"ID3" else 0)
+    first = mp3.read(512)
+    return b"Xing" in first or b"Info" in first
+
+
+def encode_wav(waveform: Waveform, *, subtype: str, comment: str | None, name: str) -> io.BytesIO:
+    """Return a WAVE file; `audio_files.write_wav` describes the arguments. Raises AudioError for unfit samples."""
+    C, N = waveform.samples.shape
+    check_audio_layout(name, C, waveform.sample_rate)
+    if subtype not in SUBTYPES:
+        raise AudioError(f"subtype must be {' or '.join(SUBTYPES)}, got {subtype!r}")
+    kind, width = SUBTYPES[subtype]
+    if N * C * width > _MAX_WAV_BYTES:
+        raise AudioError(f"{name} would be larger than the 4 GiB that a WAV file can hold: write it in parts")
+    if not bool(torch.isfinite(waveform.samples).all()):
+        raise AudioError(f"{name} is not written: the audio holds NaN or Inf")
+    soundfile = _import_soundfile(f"writing {name}")
+    file = io.BytesIO()
+    with soundfile.SoundFile(file, "w", waveform.sample_rate, C, subtype=kind, format="WAV") as sound:
+        for first in range(0, N, _BLOCK_FRAMES):
+            block = waveform.samples[:, first : first + _BLOCK_FRAMES].T.contiguous().numpy()  # [n, C]
+            if subtype == "pcm16":  # 2^15 is also what the reader divides by, so 16-bit audio survives exactly
+                block = np.clip(np.rint(block * np.float32(32768)), -32768, 32767).astype(np.int16)
+            sound.write(block)
+        if comment is not None:
+            sound.comment = comment  # after the samples, where it does not disturb readers that expect them at byte 44
+    if subtype == "float32":  # libsndfile's PEAK chunk holds the time: equal audio must give equal files
+        with file.getbuffer() as data:
+            at = bytes(data[:128]).find(b"PEAK")
+            data[at + 12 : at + 16] = bytes(4)
+    return file

@@ -1,0 +1,112 @@
+"""The chunks of WAV and AIFF files: where the samples start, and how many bytes of them the file claims to have.
+
+libsndfile reads the samples. It does not say whether a file is cut short, and it takes a length of 0, which some
+recorders write when they do not know better, literally. This module tells the one and repairs the other. Opens no file.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import BinaryIO, Literal
+
+from ..errors import AudioError
+from .limits import MAX_AUDIO_BYTES, MIB
+
+_MAX_CHUNKS = 1_000
+_UNKNOWN = 0xFFFFFFFF
+_STREAMED_BYTES = 0x7FFF_0000  # programs that stream write nearly 2 or 4 GB as the length
+
+
+@dataclass(frozen=True)
+class SampleChunk:
+    """The chunk that holds the samples.
+
+    start: position of its first byte. declared: its length in bytes according to the file. present: how many bytes
+    follow. order: of the bytes in numbers, "little" or "big".
+    """
+
+    start: int
+    declared: int
+    present: int
+    order: Literal["little", "big"]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether bytes are missing."""
+        return self.present < self.declared
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the writer did not know the length, so that it proves nothing."""
+        return self.declared >= _STREAMED_BYTES
+
+
+def is_wav(head: bytes) -> bool:
+    """Whether a file that starts with these 12 bytes is a little-endian WAVE file."""
+    return head[:4] in (b"RIFF", b"RF64", b"BW64") and head[8:12] == b"WAVE"
+
+
+def find_samples(file: BinaryIO, size: int) -> SampleChunk | None:
+    """Find the samples of an open WAV or AIFF file of `size` bytes; None for other files and damaged ones."""
+    file.seek(0)
+    head = file.read(12)
+    if not is_wav(head) and head[:4] != b"FORM":
+        return None
+    order: Literal["little", "big"] = "big" if head[:4] == b"FORM" else "little"
+    wanted = b"SSND" if order == "big" else b"data"
+    position, long_size = 12, 0
+    for _ in range(_MAX_CHUNKS):
+        kind, length = _chunk_head(file, position, order)
+        position += 8
+        if kind == b"ds64":
+            long_size = int.from_bytes(file.read(16)[8:16], "little")
+        elif kind == wanted:
+            declared = long_size or size - position if length == _UNKNOWN else length
+            return SampleChunk(position, declared, max(0, size - position), order)
+        elif not kind:
+            break
+        position += length + length % 2
+    return None
+
+
+def repaired(file: BinaryIO, chunk: SampleChunk, name: str) -> BinaryIO:
+    """Return the file, or a copy in memory with a header that libsndfile understands.
+
+    Two headers need it: a length of 0 with samples after it, and BW64, the broadcasters' name for RF64. Raises
+    AudioError for such a file that is too large to be copied.
+    """
+    file.seek(0)
+    is_bw64 = file.read(4) == b"BW64"
+    is_stream = chunk.declared == 0 and not _only_chunks_follow(file, chunk)
+    if not is_bw64 and not is_stream:
+        return file
+    size = chunk.start + chunk.present
+    if size > MAX_AUDIO_BYTES:
+        raise AudioError(f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB, got {size / MIB:.0f}: shorten it")
+    file.seek(0)
+    data = bytearray(file.read(size))
+    data[:4] = b"RF64" if is_bw64 else data[:4]
+    if is_stream:
+        data[chunk.start - 4 : chunk.start] = b"\xff" * 4
+    return io.BytesIO(data)
+
+
+def _only_chunks_follow(file: BinaryIO, chunk: SampleChunk) -> bool:
+    """Whether what follows the chunk is a chain of chunks, such as labels, and not the samples of a stream."""
+    position, end = chunk.start, chunk.start + chunk.present
+    for _ in range(_MAX_CHUNKS):
+        if position >= end:
+            return True
+        kind, length = _chunk_head(file, position, chunk.order)
+        position += 8 + length + length % 2
+        if not (kind.isascii() and kind.decode().isprintable()) or position > end + 1:
+            return False
+    return False
+
+
+def _chunk_head(file: BinaryIO, position: int, order: Literal["little", "big"]) -> tuple[bytes, int]:
+    """Read the name and length of the chunk at `position`; the name is empty past the end."""
+    file.seek(position)
+    head = file.read(8)
+    return (head[:4], int.from_bytes(head[4:], order)) if len(head) == 8 else (b"", 0)
