@@ -46,9 +46,9 @@ LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
 ONLY_IN = {
-    "soundfile": {"omnivoice/intake/audio_files.py"},
+    "soundfile": {"omnivoice/intake/libsndfile.py"},
     "huggingface_hub": {"omnivoice/intake/downloads.py"},
-    "av": {"omnivoice/intake/audio_files.py"},
+    "av": {"omnivoice/intake/container_audio.py"},
     "PIL": {"nodes/host/pictures.py"},
     "pickletools": {"omnivoice/intake/prompt_import.py"},
 }
