@@ -11,7 +11,7 @@ from fractions import Fraction
 from comfy_api.latest import io
 
 from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import LIMITS, check_number, check_whole, shown
+from ..omnivoice.intake.limits import LIMITS, check_integer, check_number, shown
 from . import host
 from .widgets import CATEGORY, float_input
 
@@ -103,4 +103,4 @@ def frames_from_seconds(seconds: object, fps: object, rounding: object = "up") -
 
 def seconds_from_frames(frames: object, fps: object) -> float:
     """Return how many seconds `frames` video frames last; raises InputError for a value out of range."""
-    return float(check_whole("video_frames", frames, shown_as="frames") / Fraction(check_number("fps", fps)))
+    return float(check_integer("video_frames", frames, shown_as="frames") / Fraction(check_number("fps", fps)))

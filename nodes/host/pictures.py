@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...omnivoice.errors import AudioError, InputError
-from ...omnivoice.intake.limits import GIB, check_whole, shown
+from ...omnivoice.intake.limits import GIB, check_integer, shown
 from ...omnivoice.types import Waveform
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def draw(recordings: Sequence[Waveform], scale: object, width: object, height: o
     if not isinstance(scale, str) or scale not in SCALES:
         raise InputError(f"scale must be one of {', '.join(SCALES)}, got {shown(scale)}")
     layout = Layout(
-        check_whole("image_width", width, shown_as="width"), check_whole("image_height", height, shown_as="height")
+        check_integer("image_width", width, shown_as="width"), check_integer("image_height", height, shown_as="height")
     )
     size = 12 * layout.width * layout.height * len(recordings)
     if size > MAX_IMAGE_BYTES:

@@ -1,6 +1,5 @@
-"""The door for everything that comes from outside: limits, paths, files, text, tensors, voices, audio.
+"""Everything that comes from outside the engine: limits, paths, files, downloads, text, tensors, voices, audio.
 
-No other room opens, reads, writes or renames files. What passes here is checked and plain; what does not is
-refused with one of `errors`' exceptions. Nothing here knows a model, and nothing is imported from this
-package itself: import the module that does the job.
+No other room opens, reads, writes or renames files. What passes is checked and plain; anything else is refused with an
+exception of `errors`. Nothing here knows a model. Import the module you need: this file exports nothing.
 """

@@ -1,7 +1,7 @@
-"""Every range and every cap, in one table, for engine, nodes and command line alike.
+"""Every range and every cap in one table, shared by the engine, the nodes and the command line.
 
-What is unusual: hosts do not check what reaches them (linked values skip ranges, NaN passes min/max), so a
-number is trusted only after `check_number` or `check_whole`. This file checks plain values; it opens nothing.
+ComfyUI does not check what reaches a node: linked values skip ranges, and NaN passes min and max. So a number is
+trusted only after `check_number` or `check_integer`. This file checks plain values and opens nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,6 +18,9 @@ from ..constants import FRAME_RATE
 from ..errors import AudioError, InputError, TextError
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+# Blank or joining characters that Python calls printable: combining grapheme joiner, fillers, empty Braille.
+INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
 
 # Text, in characters.
 MAX_TEXT_CHARS = 200_000
@@ -30,7 +34,7 @@ MAX_PAUSES = 2_000
 MAX_PAUSE_SECONDS = 30
 MAX_PAUSES_SECONDS = 600
 
-# Sound.
+# Audio.
 MIN_SAMPLE_RATE = 4_000
 MAX_SAMPLE_RATE = 384_000
 MAX_CHANNELS = 8
@@ -52,7 +56,7 @@ MAX_TABLE_BYTES = 32 * MIB
 MAX_CONFIG_BYTES = MIB
 MAX_INDEX_BYTES = 8 * MIB
 MAX_TOKENIZER_BYTES = 20 * MIB
-MAX_TENSORS_BYTES = 512 * MIB  # what is read whole: voices, LoRA
+MAX_TENSORS_BYTES = 512 * MIB  # files that are read whole: voices, LoRAs
 MAX_MODEL_BYTES = 64 * GIB
 MAX_VOICE_BYTES = 16 * MIB
 MAX_PROMPT_BYTES = 16 * MIB
@@ -74,7 +78,7 @@ MAX_TENSOR_NAME_CHARS = 256
 
 @dataclass(frozen=True)
 class Limit:
-    """A closed range [low, high]; integer: whole numbers only; above_low: low itself is not allowed."""
+    """A closed range [low, high]. integer: whole numbers only. above_low: `low` itself is not allowed."""
 
     low: float
     high: float
@@ -129,43 +133,43 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 )
 
 
-def check_whole(name: str, value: object, *, shown_as: str = "") -> int:
-    """`value` as a Python int within `LIMITS[name]`; raises InputError, which calls it `shown_as` if given.
+def check_integer(name: str, value: object, *, shown_as: str = "") -> int:
+    """Return `value` as a Python int within `LIMITS[name]`; raises InputError, which calls it `shown_as` if given.
 
-    bool, float (also 3.0) and str are refused: a whole number that arrives as another type was lost on the way.
+    Refuses bool, float (3.0 too) and str: a whole number of another type was damaged on its way here.
     """
     limit = LIMITS[name]
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
-    whole = operator.index(value)
-    if not limit.low <= whole <= limit.high:
+    number = operator.index(value)
+    if not limit.low <= number <= limit.high:
         raise InputError(f"{shown_as or name} must be {limit.low}-{limit.high}, got {shown(value)}")
-    return whole
+    return number
 
 
 def check_number(name: str, value: object, *, shown_as: str = "") -> float | int:
-    """`value` as a Python float (int where the limit is integer) within `LIMITS[name]`; raises InputError.
+    """Return `value` as a Python float (int where the limit is integer) within `LIMITS[name]`; raises InputError.
 
-    Takes any real number, numpy scalars included; refuses bool, str, NaN, Inf and what does not fit a float.
+    Takes any real number, numpy scalars included. Refuses bool, str, NaN, Inf and numbers that do not fit a float.
     """
     limit = LIMITS[name]
     if limit.integer:
-        return check_whole(name, value, shown_as=shown_as)
-    refusal = InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
+        return check_integer(name, value, shown_as=shown_as)
+    error = InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise refusal
+        raise error
     try:
         number = float(value)
     except (OverflowError, ValueError):
-        raise refusal from None
+        raise error from None
     inside = limit.low < number if limit.above_low else limit.low <= number
     if not math.isfinite(number) or not inside or number > limit.high:
-        raise refusal
+        raise error
     return number
 
 
 def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:
-    """`text` itself when it is a str of at most `limit` characters; raises TextError. Costs nothing per character."""
+    """Return `text` if it is a str of at most `limit` characters; raises TextError. Reads no character."""
     if not isinstance(text, str):
         raise TextError(f"{name} must be a string, got {shown(text)}")
     if len(text) > limit:
@@ -174,21 +178,24 @@ def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT
 
 
 def shown(value: object) -> str:
-    """A short, single-line form of any value for an error message; containers and objects by type only."""
+    """Return a short form of any value for a message, on one line; of containers and objects, only the type.
+
+    Printable characters of every script stay. Control, direction and invisible characters are escaped.
+    """
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, str):
-        return ascii(value[:60])
+        return INVISIBLE.sub(lambda match: ascii(match[0])[1:-1], repr(value[:60]))
     if isinstance(value, numbers.Integral):
-        whole = operator.index(value)
-        return str(whole) if abs(whole) < 10**30 else "a number of more than 30 digits"
+        number = operator.index(value)
+        return str(number) if abs(number) < 10**30 else "a number of more than 30 digits"
     if isinstance(value, numbers.Real):
         return str(value)[:60]
     return type(value).__name__
 
 
 def check_audio_layout(name: str, channels: int, sample_rate: int) -> tuple[int, int]:
-    """(channels, sample_rate) when both are within the limits; raises AudioError."""
+    """Return (channels, sample_rate) if both are within the limits; raises AudioError."""
     if not 1 <= channels <= MAX_CHANNELS:
         raise AudioError(f"{name} must have 1-{MAX_CHANNELS} channels, got {channels}: convert it first")
     if not MIN_SAMPLE_RATE <= sample_rate <= MAX_SAMPLE_RATE:
@@ -198,7 +205,7 @@ def check_audio_layout(name: str, channels: int, sample_rate: int) -> tuple[int,
 
 
 def check_audio_size(name: str, frames: int, channels: int, sample_rate: int) -> None:
-    """Refuse, with AudioError, a recording that is too long or too large once decoded to float32."""
+    """Raise AudioError for a recording that is too long, or too large once decoded to float32."""
     if frames > MAX_AUDIO_SECONDS * sample_rate:
         raise AudioError(f"{name} must be at most {MAX_AUDIO_SECONDS} seconds long, got {frames / sample_rate:.0f}")
     if 4 * frames * channels > MAX_AUDIO_BYTES:

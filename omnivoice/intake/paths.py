@@ -1,8 +1,8 @@
-"""Names and folders: what may become a file name, and where a model lies.
+"""Names and paths: which names are safe for files, which file or model a name means, and how messages show them.
 
-What is unusual: `check_file_name` refuses by looking at the characters alone, under POSIX and Windows rules at
-once and before any file call, since on Windows the mere `exists` of a UNC path sends the user's credentials
-to the host it names. It does not protect a path that the user typed on a command line: that is the user's own.
+`check_file_name` applies the rules of POSIX and Windows together and makes no file call: on Windows, merely asking
+whether a UNC path exists sends the user's credentials to the host that it names. Paths typed on a command line are not
+restricted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import CheckpointError, FileError, InputError
-from .limits import MAX_NAME_BYTES, shown
+from .limits import INVISIBLE, MAX_NAME_BYTES, shown
 
 _PUNCTUATION = frozenset(" ._-()[]+,'&!@#=")
 _JOINERS = "\u200c\u200d"  # within words of Persian and Hindi, and within emoji
@@ -26,7 +26,7 @@ _RESERVED = frozenset(
 
 
 def as_path(path: object) -> Path:
-    """`path` as a Path; raises FileError for anything but a string or path without NUL."""
+    """Return `path` as a Path; raises FileError unless it is a string or a path, not empty and without NUL."""
     if not isinstance(path, (str, PathLike)):
         raise FileError(f"a path must be a string or a Path, got {shown(path)}")
     text = os.fspath(path)
@@ -36,18 +36,18 @@ def as_path(path: object) -> Path:
 
 
 def shown_name(path: str | PathLike[str]) -> str:
-    """The last part of a path, for messages and logs: printable, short, and without the folders above it."""
+    """Return the last part of a path for messages and logs: printable, short, and without the folders above it."""
     name = os.path.basename(os.path.normpath(os.fspath(path)))
     return "".join(c if c.isprintable() else "?" for c in name[:80])
 
 
 def model_folder(path: str | PathLike[str]) -> Path:
-    """The folder of a model as a Path; raises CheckpointError, saying what to do, when it is no folder."""
+    """Return the folder of a model as a Path; raises CheckpointError if it is not a readable folder."""
     folder = as_path(path)
     name = shown_name(folder)
     if os.path.isdir(folder):  # unlike Path.is_dir, it never raises
         if not os.access(folder, os.R_OK | os.X_OK):
-            raise CheckpointError(f"model folder {name} may not be read: change its permissions")
+            raise CheckpointError(f"model folder {name} cannot be read: change its permissions")
         return folder
     if os.path.exists(folder):
         raise CheckpointError(f"{name} is a file, not a model folder: give the folder that holds config.json")
@@ -73,7 +73,7 @@ def check_file_name(name: object) -> str:
             )
     if len(name.encode("utf-8")) > MAX_NAME_BYTES:
         raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
-    if name[0] in " ." or name[-1] in " .":
+    if name[0] in " ." + _JOINERS or name[-1] in " ." + _JOINERS:
         raise InputError(f"a file name may not begin or end with a dot or a space, got {shown(name)}")
     if name.split(".", 1)[0].rstrip(" ").upper() in _RESERVED:
         raise InputError(f"{shown(name)} is a device name on Windows: choose another file name")
@@ -82,9 +82,12 @@ def check_file_name(name: object) -> str:
 
 def _is_safe(char: str) -> bool:
     """Whether a character other than `_PUNCTUATION` may be in a file name: no separator, in any width, no control."""
-    if char in _JOINERS or unicodedata.category(char)[0] in "LMN":
+    category = unicodedata.category(char)
+    if INVISIBLE.match(char):
+        return False
+    if char in _JOINERS or category[0] in "LMN":
         return True
-    safe = unicodedata.category(char)[0] == "P" or unicodedata.category(char) in ("So", "Sk")
+    safe = category[0] == "P" or category in ("So", "Sk")
     return safe and not char.isascii() and not set("/\\") & set(unicodedata.normalize("NFKC", char))
 
 

@@ -1,6 +1,6 @@
-"""Text that is piped in or stands in an argument, and a standard output that nobody reads any more.
+"""Text from standard input and from arguments, and a standard output whose reader has left.
 
-What is unusual: text is UTF-8 whatever the locale says, so that a command means the same on every system.
+Text is UTF-8 whatever the locale says, so that a command means the same on every system.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _MAX_BYTES = 4 * MAX_TEXT_CHARS + 3  # no character takes more than four bytes, 
 
 
 def read_text_stream(stream: TextIO | None) -> str:
-    """All of a text stream, without a byte order mark; raises TextError when it is closed, too long or not UTF-8.
+    """Return all text of a stream, without a byte order mark; raises TextError if it is closed, too long or not UTF-8.
 
-    Not cleaned: give it to `clean_text`, as any other text.
+    The text is not cleaned yet: pass it to `clean_text`.
     """
-    if stream is None:  # what Python makes of a standard input that is closed
+    if stream is None:  # what Python makes of a closed standard input
         raise TextError("no text was piped in: standard input is closed")
     buffer = getattr(stream, "buffer", None)
-    if buffer is None:  # a stand-in for standard input that holds text already
+    if buffer is None:  # a stand-in for standard input that yields text
         return check_text_length(stream.read(MAX_TEXT_CHARS + 1), name=_NAME)
     data = buffer.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
@@ -36,9 +36,9 @@ def read_text_stream(stream: TextIO | None) -> str:
 
 
 def text_argument(text: str, name: str) -> str:
-    """An argument of the command line as UTF-8; raises TextError if it is none.
+    """Return an argument of the command line, decoded as UTF-8; raises TextError if it is not UTF-8.
 
-    Under a locale that cannot decode it (LANG=C), Python hands it over as surrogates, which cleaning would drop.
+    Under a locale that cannot decode it (LANG=C), Python passes it as surrogates, which cleaning would drop.
     """
     try:
         return os.fsencode(text).decode("utf-8") if any("\ud800" <= char <= "\udfff" for char in text) else text
@@ -47,7 +47,7 @@ def text_argument(text: str, name: str) -> str:
 
 
 def abandon_output() -> None:
-    """Let what is still to be printed go nowhere: the reader of standard output has left (`| head`)."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Discard everything printed from now on, after the reader of standard output has left (`| head`)."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

@@ -1,4 +1,4 @@
-"""JSON, read more strictly than the standard library does: what passes here means the same to every other parser."""
+"""JSON, read more strictly than the standard library reads it, so that other parsers cannot read it differently."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MAX_INT_DIGITS = 20
 
 
 def read_json(path: str | PathLike[str], *, limit: int) -> Json:
-    """The parsed JSON of a file of at most `limit` bytes, strictly: UTF-8, no duplicate keys, no NaN or Infinity."""
+    """Return the content of a JSON file of at most `limit` bytes, parsed by `parse_json`."""
     return parse_json(read_bytes(path, limit=limit), shown_name(path))
 
 
 def parse_json(data: bytes, name: str) -> Json:
-    """Parse strict JSON; `name` is what the FileError calls it.
+    """Return the parsed JSON; raises FileError, which calls the text `name`.
 
-    Refused beyond the grammar: duplicate keys, NaN and Infinity (also 1e999), integers of more than 20 digits,
-    nesting deeper than the interpreter allows.
+    It must be UTF-8. Duplicate keys, NaN, Infinity and 1e999, integers of more than 20 digits, and nesting deeper than
+    the interpreter allows are refused.
     """
     try:
         parsed: Json = json.loads(
@@ -63,7 +63,7 @@ def _finite_float(text: str) -> float:
 
 def _short_int(text: str) -> int | float:
     if text == "-0":
-        return -0.0  # no whole number: Rust's parser, which reads the same files, takes it for a float
+        return -0.0  # as the Rust parser that reads the same files has it
     if len(text) > _MAX_INT_DIGITS:
         raise ValueError(f"an integer has more than {_MAX_INT_DIGITS} digits")
     return int(text)

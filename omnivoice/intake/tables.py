@@ -1,6 +1,6 @@
-"""The engine's own data tables: JSON files beside the modules that use them.
+"""The engine's own data tables: JSON files next to the modules that use them. Not for users' files.
 
-Read once and kept; they are part of the program, so a bad one is a broken installation. Not for user files.
+Each is read once and kept. They are part of the program, so a bad one means a broken installation.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 
 @cache
 def load_table(package_relative_path: str) -> object:
-    """The parsed JSON of a file inside `omnivoice/`, e.g. "text/languages.json". Shared: callers must not change it.
+    """Return the parsed JSON of a file inside `omnivoice/`, such as "text/languages.json".
 
-    Narrow the result once, with `typing.cast`. Raises FileError when the file is missing or not strict JSON.
+    The result is shared: do not change it. Narrow its type with `typing.cast`. Raises FileError if the file is missing
+    or is not strict JSON.
     """
-    assert ".." not in package_relative_path, "tables lie inside the package"
+    assert ".." not in package_relative_path, "tables are inside the package"
     return read_json(_PACKAGE / package_relative_path, limit=MAX_TABLE_BYTES)

@@ -1,9 +1,9 @@
-"""Text from outside: what is safe to normalise, tokenise, log and store.
+"""Text from outside, made safe to normalise, tokenise, log and store.
 
-What is unusual: invisible characters go (they split words, reorder lines and forge logs), but the joiners U+200C
-and U+200D stay where Persian and Indic spelling needs them, between two letters or marks, and control characters
-that stand for white space become white space, so that no two words run together. It does not normalise, trim or
-judge whether anything speakable is left: that is `text`'s business.
+Invisible characters are removed: they split words, reorder lines and forge logs. The joiners U+200C and U+200D stay
+between two letters or marks, where Persian and Indic spelling needs them. Control characters that mean white space
+become white space, so that no two words run together. Normalising, trimming and the question whether anything
+speakable remains belong to `text`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ _JOINERS = re.compile(r"[\u180e\u200c\u200d]+")  # Mongolian vowel separator, no
 
 
 def clean_text(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:
-    """`text` without lone surrogates, control, direction and zero-width characters; tab, LF and CR stay.
+    """Return `text` without lone surrogates and without control, direction and zero-width characters.
 
-    VT, FF and NEL become LF, the four information separators a space. A run of joiners between two letters or marks
-    becomes its first; elsewhere it goes. Idempotent; linear in the length; encodes to UTF-8 whatever came in.
-    Raises TextError, which calls the text `name`, for what is no str or has more than `limit` characters.
+    Tab, LF and CR stay; VT, FF and NEL become LF; the four information separators become spaces. Of a run of joiners
+    between two letters or marks the first stays; other joiners are removed. Cleaning twice changes nothing more, takes
+    time linear in the length, and always gives text that UTF-8 can encode. Raises TextError, which calls the text
+    `name`, unless it is a str of at most `limit` characters.
     """
     checked = check_text_length(text, name=name, limit=limit)
     plain = _DROPPED.sub("", _SPACES.sub(" ", _LINES.sub("\n", checked)))

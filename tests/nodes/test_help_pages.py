@@ -250,7 +250,7 @@ def exact_messages(engine: Callable[[str], object]) -> Iterator[str]:
         lambda: limits.check_number("seconds", -1),
         lambda: limits.check_number("fps", 0),
         lambda: limits.check_number("duration", 700),
-        lambda: limits.check_whole("video_frames", -1, shown_as="frames"),
+        lambda: limits.check_integer("video_frames", -1, shown_as="frames"),
         lambda: limits.check_text_length("a" * (limits.MAX_TEXT_CHARS + 1)),
         lambda: engine("text.pauses").split_pauses("a [pause 31s]"),
     ):

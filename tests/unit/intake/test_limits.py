@@ -16,9 +16,9 @@ from omnivoice.intake.limits import (
     MAX_AUDIO_SECONDS,
     check_audio_layout,
     check_audio_size,
+    check_integer,
     check_number,
     check_text_length,
-    check_whole,
     shown,
 )
 
@@ -90,6 +90,12 @@ def test_table_is_the_contract() -> None:
         "prefix_every": (1, 64),
         "strength": (-10, 10),
         "lora_rank": (1, 256),
+        "gap_seconds": (0, 60),
+        "seconds": (0, 86_400),
+        "fps": (0.01, 1_000),
+        "video_frames": (0, 86_400_000),
+        "image_width": (256, 4_096),
+        "image_height": (192, 2_160),
     }
     assert INTEGERS == [
         "steps",
@@ -103,6 +109,9 @@ def test_table_is_the_contract() -> None:
         "every",
         "patience",
         "seed",
+        "video_frames",
+        "image_width",
+        "image_height",
     ]
 
 
@@ -146,11 +155,12 @@ def test_reals_come_back_as_python_floats(name: str) -> None:
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_whole_numbers_come_back_as_python_ints(name: str) -> None:
-    for value in (4, np.int8(4), np.uint64(4)):
-        assert type(check_number(name, value)) is int and check_whole(name, value) == 4
+    inside = int(max(4, LIMITS[name].low))
+    for value in (inside, np.int16(inside), np.uint64(inside)):
+        assert type(check_number(name, value)) is int and check_integer(name, value) == inside
     for value in (4.0, np.float32(4), Fraction(4)):
         with pytest.raises(InputError, match=rf"^{name} must be a whole number"):
-            check_whole(name, value)
+            check_integer(name, value)
 
 
 def test_messages() -> None:
@@ -159,11 +169,11 @@ def test_messages() -> None:
     with pytest.raises(InputError, match=r"^guidance must be 0-10, got nan$"):
         check_number("guidance", math.nan)
     with pytest.raises(InputError, match=r"^steps must be 1-256, got 1000000000$"):
-        check_whole("steps", 10**9)
+        check_integer("steps", 10**9)
     with pytest.raises(InputError, match=r"^speed must be 0.25-4, got '/etc/passwd'$"):
         check_number("speed", "/etc/passwd")
     with pytest.raises(InputError, match=r"^seed must be 0-18446744073709551615, got a number of more than 30 digits$"):
-        check_whole("seed", 10**5000)
+        check_integer("seed", 10**5000)
 
 
 def test_negative_zero_and_the_smallest_duration() -> None:
@@ -194,4 +204,18 @@ def test_audio_limits() -> None:
 def test_shown_is_short_and_on_one_line() -> None:
     for value in [*HOSTILE, "a\nb\x1b[31m\u202e", "\ud800"]:
         text = shown(value)
-        assert text.isascii() and text.isprintable() and len(text) < 400
+        assert text.isprintable() and len(text) < 400
+
+
+@pytest.mark.parametrize(
+    "text", ["\u5c0f\u660e", "J\u00fcrgen", "\U0001f600 x", "\u0939\u093f\u0928\u094d\u0926\u0940"]
+)
+def test_shown_prints_characters(text: str) -> None:
+    assert shown(text) == f"'{text}'"
+
+
+@pytest.mark.parametrize(
+    "char", "\n\x1b\x7f\x85\u00a0\u034f\u115f\u200b\u200d\u202e\u2028\u2066\u2800\u3164\ufeff\ud800\U000e0041"
+)
+def test_shown_escapes_what_cannot_be_seen(char: str) -> None:
+    assert shown(f"a{char}b") == ascii(f"a{char}b")
