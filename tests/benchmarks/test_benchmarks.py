@@ -50,7 +50,7 @@ def test_tables_are_ascii_of_100_columns_and_the_json_has_the_same(capsys, tmp_p
     assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= report.WIDTH
     found = json.loads(target.read_text())
     assert [row["case"] for row in found["steps"]] == [case.name for case in STEP_CASES]
-    elsewhere = {"graphs", "windows"}  # the one needs a GPU, the other matters to the codec alone
+    elsewhere = {"graphs", "windows"}  # graphs need a GPU, and windows only concern the codec
     every = {field.name for field in fields(Speedups)} - elsewhere
     assert {row["name"] for row in found["speedups"]} == every | {EVERYTHING}
     assert all(row["equal"] for row in found["speedups"])

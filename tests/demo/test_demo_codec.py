@@ -35,10 +35,10 @@ def codec() -> DemoCodec:
 
 def test_training_forward_equals_the_engine(codec: DemoCodec) -> None:
     noise = torch.Generator().manual_seed(3)
-    sound = 0.1 * torch.randn(1, 1, 12 * 960, generator=noise)
+    audio = 0.1 * torch.randn(1, 1, 12 * 960, generator=noise)
     features = torch.randn(1, WIDTH, 12, generator=noise)
     with torch.no_grad():
-        torch.testing.assert_close(codec.encode(sound), codec.acoustic_encoder(sound), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(codec.encode(audio), codec.acoustic_encoder(audio), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(codec.decode(features), codec.acoustic_decoder(features), rtol=1e-4, atol=1e-4)
 
 
@@ -80,8 +80,8 @@ def test_packed_codec_gives_the_codes_of_the_nearest_entries(codec: DemoCodec, t
     pack_codec(codec, tmp_path)
     encoder, decoder = load_codec(tmp_path)
     assert encoder.config.codebooks == len(SIZES) == 8 and encoder.config.codebook_size == CODES
-    sound = 0.1 * torch.randn(1, 20 * 960, generator=torch.Generator().manual_seed(4))
-    codes = encoder.encode(sound)
+    audio = 0.1 * torch.randn(1, 20 * 960, generator=torch.Generator().manual_seed(4))
+    codes = encoder.encode(audio)
     assert codes.shape == (8, 20)
     assert all(int(row.max()) < size for row, size in zip(codes, SIZES))
     aliases = codes.clone()
@@ -89,7 +89,7 @@ def test_packed_codec_gives_the_codes_of_the_nearest_entries(codec: DemoCodec, t
         aliases[k] = codes[k] if size == CODES else codes[k] + size
     torch.testing.assert_close(decoder.decode(aliases), decoder.decode(codes))
     with torch.no_grad():
-        rest = encoder.acoustic_encoder(sound[None])[0].T
+        rest = encoder.acoustic_encoder(audio[None])[0].T
     for row, vectors, size in zip(codes, codec.books.vectors.half().float(), SIZES):
         assert torch.equal(row, torch.cdist(rest, vectors[:size]).argmin(dim=1))
         rest = rest - vectors[row]

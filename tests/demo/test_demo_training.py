@@ -43,9 +43,9 @@ def test_which_parts_learn_in_which_phase(step: int, encoder_learns: bool, books
 
 
 def test_spectra_of_equal_audio_are_equal_and_of_louder_audio_differ() -> None:
-    sound = 0.1 * torch.randn(1, 9600, generator=torch.Generator().manual_seed(0))
-    assert [float(part) for part in Spectra()(sound, sound)] == [0, 0, 0]
-    mel, linear, relative = (float(part) for part in Spectra()(2 * sound, sound))
+    audio = 0.1 * torch.randn(1, 9600, generator=torch.Generator().manual_seed(0))
+    assert [float(part) for part in Spectra()(audio, audio)] == [0, 0, 0]
+    mel, linear, relative = (float(part) for part in Spectra()(2 * audio, audio))
     assert relative == pytest.approx(1, abs=0.01)
     assert 0.6 < mel < 0.7 and 0.6 < linear < 0.7  # the logarithm of 2, reduced by the floor
 
@@ -74,10 +74,10 @@ def test_a_resumed_run_gives_the_same_result(tmp_path: Path, monkeypatch: pytest
     write_lines(tmp_path / "000.jsonl", [{"split": "train", "shard": 0, "start": 0, "samples": len(noise)}])
     whole = train_codec(tmp_path, tmp_path / "whole", seed=1)
 
-    def stop(codec: DemoCodec, spectra: Spectra, sound: torch.Tensor, step: int, noise: torch.Generator) -> object:
+    def stop(codec: DemoCodec, spectra: Spectra, audio: torch.Tensor, step: int, noise: torch.Generator) -> object:
         if step == 3:
             raise KeyboardInterrupt
-        return losses(codec, spectra, sound, step, noise)
+        return losses(codec, spectra, audio, step, noise)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(codec_train, "losses", stop)
@@ -123,8 +123,8 @@ def test_fitting_changes_only_the_decoder(tmp_path: Path, monkeypatch: pytest.Mo
     for folder in ("speech", "codes"):
         (tmp_path / folder).mkdir()
         write_lines(tmp_path / folder / "index.jsonl", rows)
-    sound = np.random.default_rng(0).normal(0, 3000, 4 * frames * HOP).astype(np.int16)
-    np.save(tmp_path / "speech" / "000.npy", sound)
+    audio = np.random.default_rng(0).normal(0, 3000, 4 * frames * HOP).astype(np.int16)
+    np.save(tmp_path / "speech" / "000.npy", audio)
     true = torch.randint(64, (8, 4 * frames), generator=noise).to(torch.uint8)
     save_file({"codes": true}, tmp_path / "codes" / "codes.safetensors")
     fitted = decoder_fit.fit_decoder(tmp_path, seed=1)

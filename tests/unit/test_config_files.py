@@ -1,4 +1,4 @@
-"""config.json files that contradict themselves are refused by name, before anything is built from them."""
+"""A config.json that contradicts itself is refused, with the names of the keys, before anything is built from it."""
 
 import copy
 import json

@@ -57,6 +57,15 @@ def sizes(path: Path) -> Iterator[tuple[str, int, int, int]]:
             yield f"{name}:{node.name}", node.end_lineno - node.lineno + 1, MAX_FUNCTION, SOFT_FUNCTION
 
 
+def test_long_files_and_functions_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "long.py").write_text("def f():\n" + "    x = 1\n" * 60 + "y = 2\n" * 340)
+    assert [(what, lines) for what, lines, hard, _ in sizes(tmp_path / "long.py") if lines > hard] == [
+        ("long.py", 401),
+        ("long.py:f", 61),
+    ]
+
+
 def test_files_and_functions_are_short() -> None:
     measured = [size for path in product_files() for size in sizes(path)]
     assert len(measured) > 50
