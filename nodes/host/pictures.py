@@ -1,6 +1,6 @@
 """A picture of audio: its waveform above its spectrogram, over one axis of seconds.
 
-Columns are computed block by block, so memory stays below about 100 MB beyond the audio itself, however long that is.
+Columns are computed block by block, so the memory in addition to the audio does not depend on its length.
 Pillow, which every ComfyUI has, writes the labels; it is imported when the first picture is drawn.
 """
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from PIL import ImageDraw, ImageFont
 
 SCALES = ("mel", "linear")
+NEEDS_PILLOW = "Audio Image needs the Python package Pillow, 10.1 or newer: run pip install -U pillow"
 FLOOR_DB = -80.0  # what is drawn black, below the loudest point of the spectrogram
 WINDOW_SECONDS = 0.04
 MAX_IMAGE_BYTES = 2 * GIB
@@ -110,7 +111,7 @@ def _picture(recording: Waveform, scale: str, layout: Layout) -> Tensor:
     try:
         from PIL import Image, ImageDraw
     except ImportError:
-        raise InputError("Audio Image needs the Python package Pillow: run pip install pillow") from None
+        raise InputError(NEEDS_PILLOW) from None
     low, high = envelope(recording.samples, layout.columns)
     peak = max(float(high.max()), -float(low.min()), 1e-4)
     pixels = torch.tensor(_BACKGROUND, dtype=torch.uint8).repeat(layout.height, layout.width, 1)
@@ -229,9 +230,13 @@ def _write_labels(pen: ImageDraw.ImageDraw, recording: Waveform, peak: float, sc
 
 
 def _font(size: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
+    """Return Pillow's own font in that size, so that no font file is needed."""
     from PIL import ImageFont
 
-    return ImageFont.load_default(size)
+    try:
+        return ImageFont.load_default(size)
+    except TypeError:  # Pillow before 10.1
+        raise InputError(NEEDS_PILLOW) from None
 
 
 def _facts(recording: Waveform, peak: float, scale: str) -> list[str]:

@@ -228,5 +228,5 @@ def test_too_many_images(draw) -> None:
 
 def test_without_pillow(nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ValueError, match="needs the Python package Pillow: run pip install pillow"):
+    with pytest.raises(ValueError, match=r"needs the Python package Pillow, 10\.1 or newer: run pip install -U pillow"):
         nodes["OmniVoiceAudioImage"].execute(audio(1, 1, 100))
