@@ -1,8 +1,8 @@
 """The command line: `python -m omnivoice speak | voice | languages | info | download | export | merge | dataset |
 train`.
 
-Exit codes: 0 done, 1 refused or failed (the reason on stderr), 2 wrong usage, 130 interrupted. Nothing is
-downloaded but by `download`. The subcommands are in `commands/`.
+Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage, 130 interrupted. Only `download`
+uses the network. The subcommands are in `commands/`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for module in (speak, voices, info, download, export, merge, dataset, train):
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
-    # Only the engine's own log: warnings that belong to a result are printed with it.
+    # For the engine's log; the warnings of a result are printed with the result.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter must not stop the work
+            stream.reconfigure(errors="backslashreplace")  # a character the terminal cannot show must not stop the work
     try:
         options.run(options)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a reader that has left can still be told from a failure
+            sys.stdout.flush()  # here, where a closed pipe can still be told from a failure
     except BrokenPipeError:
         abandon_output()
     except OmniVoiceError as error:

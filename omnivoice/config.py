@@ -1,10 +1,9 @@
 """The two configurations of a checkpoint: language model (config.json) and codec (audio_tokenizer/config.json).
 
-Unusual: an unknown key is refused, since a key this engine has never heard of may change what the weights
-mean; the many keys that cannot matter here are listed by name in `config_keys.json`. Settings that would
-change the computation (rope scaling, sliding windows, biases) are accepted with the one value implemented.
-Defaults are those of transformers 5.3.0 (configuration_higgs_audio_v2_tokenizer.py, configuration_hubert.py,
-configuration_dac.py). Nothing here reads a file.
+An unknown key is refused, because it may change what the weights mean. `config_keys.json` lists the many keys that do
+not matter here. Settings that would change the computation (rope scaling, sliding windows, biases) are accepted only
+with the value that is implemented. Defaults are those of transformers 5.3.0 (configuration_higgs_audio_v2_tokenizer.py,
+configuration_hubert.py, configuration_dac.py).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .constants import HOP, SAMPLE_RATE
 from .errors import CheckpointError
 
 CODEBOOK_WEIGHTS = (8.0, 8.0, 6.0, 6.0, 4.0, 4.0, 2.0, 2.0)  # of the training loss, upstream models/omnivoice.py:262
-MAX_LAYERS = 1_000  # also of what a list describes; more would only keep the machine busy
+MAX_LAYERS = 1_000  # also of entries in a list; more would only waste time
 
 Json = dict[str, object]
 T = TypeVar("T")
@@ -101,7 +100,7 @@ class CodecConfig:
 
     @property
     def codebooks(self) -> int:
-        """Quantizers in use: what the highest target bandwidth (kbit/s) pays for."""
+        """Quantizers in use: as many as the highest target bandwidth (kbit/s) allows."""
         bits = math.ceil(math.log2(self.codebook_size))
         return int(1000 * self.target_bandwidths[-1] // (self.frame_rate * bits))
 
@@ -117,7 +116,7 @@ class CodecConfig:
 
 
 def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
-    """config.json -> LMConfig. `ignored` is the table of keys that cannot matter (`config_keys.json`).
+    """Turn config.json into an LMConfig. ignored: the table of keys that do not matter (`config_keys.json`).
 
     Raises CheckpointError for another model type, an unknown key, a missing size or an unsupported setting.
     """
@@ -175,7 +174,7 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
 
 
 def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
-    """audio_tokenizer/config.json -> CodecConfig. Raises CheckpointError as `parse_model_config` does."""
+    """Turn audio_tokenizer/config.json into a CodecConfig. Raises CheckpointError as `parse_model_config` does."""
     where = "audio_tokenizer/config.json"
     _require(raw, where, "model_type", "higgs_audio_v2_tokenizer")
     acoustic = _section(raw, where, "acoustic_model_config")
@@ -199,14 +198,14 @@ def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
 
 
 def _check_codec(config: CodecConfig, where: str) -> None:
-    """Refuse sizes that contradict each other, or another codec's rates."""
+    """Refuse sizes that contradict each other, and the rates of another codec."""
     acoustic, semantic = config.acoustic, config.semantic
     if config.sample_rate != SAMPLE_RATE or config.hop_length != HOP:
         raise CheckpointError(
             f"{where}: expected {SAMPLE_RATE} Hz and {HOP} samples a frame, got {config.sample_rate} Hz and "
             f"{config.hop_length}; this is not the HiggsAudio v2 codec that OmniVoice uses"
         )
-    sound = {
+    consistent = {
         "codebook_size": config.codebook_size >= 2,
         "target_bandwidths": config.codebook_size >= 2 and config.target_bandwidths and config.codebooks >= 1,
         "upsampling_ratios": math.prod(acoustic.upsampling_ratios) == config.hop_length,
@@ -219,7 +218,7 @@ def _check_codec(config: CodecConfig, where: str) -> None:
         "num_attention_heads": semantic.hidden_size % semantic.num_attention_heads == 0,
         "num_conv_pos_embedding_groups": semantic.hidden_size % semantic.num_conv_pos_embedding_groups == 0,
     }
-    contradictory = [name for name, holds in sound.items() if not holds]
+    contradictory = [name for name, holds in consistent.items() if not holds]
     if contradictory:
         raise CheckpointError(f"{where}: {', '.join(contradictory)} contradict the other sizes of this codec")
 
@@ -229,7 +228,7 @@ def _build(cls: type[T], raw: Json, where: str, ignored: list[str]) -> T:
 
 
 def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, Any]:
-    """The keys of `raw` that `cls` has, checked against the type of its defaults; lists become tuples."""
+    """Return the values in `raw` of the fields of `cls`, checked by the type of the defaults; lists become tuples."""
     known = {f.name: f.default for f in fields(cls) if f.name not in ("acoustic", "semantic")}
     _refuse_unknown(raw, where, set(known), ignored)
     values: dict[str, Any] = {}
@@ -311,7 +310,7 @@ def _codebook_weights(raw: Json, where: str) -> tuple[float, ...]:
 
 
 def _rope_theta(llm: Json, where: str) -> float:
-    """transformers 5 keeps `rope_parameters`, 4 kept `rope_theta` and `rope_scaling`; both are in circulation."""
+    """Return theta: transformers 5 writes `rope_parameters`, 4 wrote `rope_theta` and `rope_scaling`."""
     if llm.get("rope_scaling") is not None:
         raise CheckpointError(f"{where}: rope_scaling is not supported, only the default rotary embedding")
     parameters = llm.get("rope_parameters")

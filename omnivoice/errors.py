@@ -1,8 +1,7 @@
 """The exception family of the engine.
 
-Every error a caller can provoke derives from `OmniVoiceError`, and its text says what is wrong, what was
-given, what is allowed and what to do. `assert` is kept for the engine's own invariants. Nothing here knows
-about files, tensors or ComfyUI.
+Every error that a caller can provoke derives from `OmniVoiceError`. Its text says what is wrong, what was given, what
+is allowed and what to do. `assert` is only for the engine's own invariants.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ class OmniVoiceError(Exception):
 
 
 class InputError(OmniVoiceError, ValueError):
-    """A value the caller gave is out of range, of the wrong type or contradicts another one."""
+    """A value from the caller is out of range, of the wrong type or contradicts another value."""
 
 
 class TextError(InputError):
-    """A text cannot be spoken: empty, too long, or nothing speakable is left of it."""
+    """A text cannot be spoken: it is empty, too long, or contains nothing speakable."""
 
 
 class AudioError(InputError):
@@ -25,16 +24,16 @@ class AudioError(InputError):
 
 
 class FileError(OmniVoiceError):
-    """A file is missing, partial, corrupt, too large, or not of the format it claims."""
+    """A file is missing, incomplete, corrupt, too large, or not in the format it claims to be."""
 
 
 class CheckpointError(FileError):
-    """A model folder or weight file does not hold an OmniVoice model that this engine can run."""
+    """A model folder or weight file does not contain an OmniVoice model that this engine can run."""
 
 
 class LoraError(FileError):
-    """A LoRA cannot be applied to this model: damaged, of another model, or of a kind that is not supported."""
+    """A LoRA cannot be applied to this model: it is damaged, belongs to another model, or is of an unsupported kind."""
 
 
 class NumericError(OmniVoiceError):
-    """The model produced NaN or Inf: the weights or the precision are at fault, not the request."""
+    """The model produced NaN or Inf because of its weights or the precision, not because of the request."""

@@ -1,14 +1,12 @@
-"""The layer seam: where weighted layers come from, and which library multiplies their matrices.
+"""Where weighted layers come from, and which library multiplies their matrices.
 
-Every weighted layer in `lm/` and `codec/` is made through an `Ops`, always with `device=` and `dtype=`.
-`torch.nn` is the default; inside ComfyUI the host builds on `comfy.ops.manual_cast`, and that alone buys
-offloading, partial loading and fp8. Raw parameters (Snake, codebooks) are cast where they are used, with
-`cast_to_input`.
+Every weighted layer in `lm/` and `codec/` is made through an `Ops`, always with `device=` and `dtype=`. `torch.nn` is
+the default. ComfyUI supplies `comfy.ops.manual_cast`, which is all it needs for offloading, partial loading and fp8.
+Raw parameters (Snake, codebooks) are cast where they are used, with `cast_to_input`.
 
-Unusual: float32 products on a CPU go to the faster of the two libraries that torch carries. `F.linear` goes to MKL,
-which runs at half speed on some processors; oneDNN is reached through a private operator of torch, so whether it is
-there, right and faster is found out by a probe of milliseconds, once a process and thread count. No weights are
-copied or repacked.
+float32 products on a CPU use the faster of torch's two libraries. `F.linear` uses MKL, which runs at half speed on some
+processors. oneDNN is reached through a private operator of torch, so a probe of a few milliseconds finds out, once for
+each process and number of threads, whether it exists, is right and is faster. No weights are copied or repacked.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from torch import Tensor, nn
 
 
 class Ops(Protocol):
-    """The constructors that a layer library must offer; `torch.nn` and `comfy.ops.manual_cast` both do."""
+    """The constructors of a layer library, such as `torch.nn` and `comfy.ops.manual_cast`."""
 
     @property
     def Linear(self) -> Callable[..., nn.Module]: ...
@@ -48,34 +46,34 @@ class Ops(Protocol):
 
 LinearFunction = Callable[[Tensor, Tensor, "Tensor | None"], Tensor]
 
-PROBE_ROWS, PROBE_IN, PROBE_OUT = 128, 1024, 1024  # the model's own order of size
+PROBE_ROWS, PROBE_IN, PROBE_OUT = 128, 1024, 1024  # the order of magnitude of the model's layers
 PROBE_RUNS = 5
 WORTH_IT = 1.05  # a gain below that may be noise
-WORTH_ROUNDING = 1.3  # bfloat16 changes the speech a little, so it must bring more
-TOLERANCE = 1e-4  # of products of this size; a broken kernel is off by far more
+WORTH_ROUNDING = 1.3  # bfloat16 changes the speech slightly, so it must gain more
+TOLERANCE = 1e-4  # for products of this size; a broken kernel differs by far more
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """F.linear(x, weight, bias); x [..., in], weight [out, in], bias [out] or None -> [..., out]."""
+    """Compute F.linear(x, weight, bias); x [..., in], weight [out, in], bias [out] or None -> [..., out]."""
     if not _is_plain(x) or not _is_plain(weight) or torch.is_grad_enabled():
         return F.linear(x, weight, bias)
     return cpu_backend(torch.get_num_threads())(x, weight, bias)
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The same through oneDNN's inner product (torch aten/src/ATen/native/mkldnn/Linear.cpp)."""
+    """Compute the same with oneDNN's inner product (torch aten/src/ATen/native/mkldnn/Linear.cpp)."""
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
 @lru_cache(maxsize=8)
 def cpu_backend(threads: int) -> LinearFunction:
-    """The backend for this many threads; the probe draws no random numbers and leaves nothing behind."""
+    """Return the faster function for this many threads. The probe draws no random numbers and keeps nothing."""
     if not torch.backends.mkldnn.is_available():
         return F.linear
     x, weight = _probe_operands()
     try:
         difference = (onednn_linear(x, weight) - F.linear(x, weight)).abs().max()
-    except (AttributeError, RuntimeError, NotImplementedError):  # another torch, or built without it
+    except (AttributeError, RuntimeError, NotImplementedError):  # another version of torch, or one built without oneDNN
         return F.linear
     if not float(difference) <= TOLERANCE:
         return F.linear
@@ -85,8 +83,8 @@ def cpu_backend(threads: int) -> LinearFunction:
 
 @lru_cache(maxsize=8)
 def cpu_has_fast_bf16(threads: int) -> bool:
-    """Whether this many threads multiply bfloat16 clearly faster than float32: processors with avx512_bf16, AMX or
-    Arm's BF16 do, all others are slower."""
+    """Whether this many threads multiply bfloat16 clearly faster than float32. Processors with avx512_bf16, AMX or
+    Arm's BF16 do; all others are slower."""
     x, weight = _probe_operands()
     exact = fastest_seconds(cpu_backend(threads), lambda: (x, weight, None))
     rounded = (x.to(torch.bfloat16), weight.to(torch.bfloat16), None)
@@ -99,7 +97,7 @@ def _probe_operands() -> tuple[Tensor, Tensor]:
 
 
 def fastest_seconds(call: Callable[..., object], arguments: Callable[[], tuple[object, ...]]) -> float:
-    """Seconds of the fastest of a few runs, making the arguments of each aside."""
+    """Return the seconds of the fastest of a few runs; making their arguments is not timed."""
     best = float("inf")
     for _ in range(PROBE_RUNS):
         given = arguments()
@@ -111,7 +109,7 @@ def fastest_seconds(call: Callable[..., object], arguments: Callable[[], tuple[o
 
 @dataclass(frozen=True)
 class LayerLibrary:
-    """An `Ops` put together from parts."""
+    """An `Ops` made of separate constructors."""
 
     Linear: Callable[..., nn.Module]
     Conv1d: Callable[..., nn.Module]
@@ -122,23 +120,23 @@ class LayerLibrary:
 
 
 def with_fast_linear(base: Ops) -> Ops:
-    """`base`, with linear layers that go through `linear` where their weights lie ready; a host's layers that have to
-    move, cast or patch a weight first still do so themselves."""
+    """Return `base` with linear layers that use the faster library when their weights can be used directly. Layers of a
+    host that must move, cast or patch a weight first still do so themselves."""
 
     class FastLinear(base.Linear):  # type: ignore[name-defined]
         def forward(self, x: Tensor) -> Tensor:
-            if as_they_lie(self, x) and not torch.is_grad_enabled():
+            if weights_are_plain(self, x) and not torch.is_grad_enabled():
                 return cpu_backend(torch.get_num_threads())(x, self.weight, self.bias)
             return super().forward(x)
 
     return LayerLibrary(FastLinear, base.Conv1d, base.ConvTranspose1d, base.Embedding, base.LayerNorm, base.GroupNorm)
 
 
-def as_they_lie(module: nn.Module, x: Tensor) -> bool:
-    """Whether the weights inside `module` may be read directly for an input like `x`, on a CPU in float32.
+def weights_are_plain(module: nn.Module, x: Tensor) -> bool:
+    """Whether the weights inside `module` can be read directly for an input like `x`: on a CPU, in float32.
 
-    Not so where a host keeps them on another device or in another dtype, or patches them when a layer runs:
-    ComfyUI's layers carry such patches in `weight_function` and `bias_function`.
+    They cannot if a host keeps them on another device or in another dtype, or patches them when a layer runs.
+    ComfyUI's layers hold such patches in `weight_function` and `bias_function`.
     """
     if not _is_plain(x) or any(type(p) is not nn.Parameter or not _is_plain(p) for p in module.parameters()):
         return False
@@ -155,5 +153,5 @@ TORCH_OPS: Ops = with_fast_linear(PLAIN_OPS)
 
 
 def cast_to_input(parameter: Tensor, x: Tensor) -> Tensor:
-    """`parameter` on the device and in the dtype of `x`; the parameter itself when it is there already."""
+    """Return `parameter` on the device and in the dtype of `x`; without a copy if it has both already."""
     return parameter.to(device=x.device, dtype=x.dtype)

@@ -1,7 +1,7 @@
-"""What flows through the engine: waveform, request, plan, speech. Frozen dataclasses, no behaviour but checks.
+"""The values that pass through the engine: waveform, request, plan, speech. They are frozen dataclasses.
 
-Shape letters are the house's: C channels, N samples, K codebooks, T audio frames. Ranges of numbers are not
-checked here but by `intake.limits`, one table for engine, nodes and command line.
+Shape letters: C channels, N samples, K codebooks, T audio frames. Ranges of numbers are not checked here but in
+`generate/plan.py`, from the table in `intake/limits.py`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ __all__ = [
 
 
 class OnStep(Protocol):
-    """Called after every decoding step with (steps done, steps in all); may raise to cancel."""
+    """Called after every decoding step with the steps done and their total; may raise to cancel."""
 
     def __call__(self, done: int, total: int, /) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Waveform:
-    """Sound: samples [C, N] float32 on the CPU, about -1..1, and its sample rate in Hz.
+    """Audio: samples [C, N] float32 on the CPU, about -1 to 1, and the sample rate in Hz.
 
-    [N] is taken as one channel; other float dtypes are converted. Raises AudioError for anything else, integer
-    samples too: their scale is not known. N may be 0 and samples may be NaN: what to do then is the user's.
+    [N] becomes one channel, and other float dtypes are converted. Raises AudioError for anything else, including
+    integer samples, whose scale is unknown. N may be 0 and samples may be NaN; functions that use them check that.
     """
 
     samples: Tensor
@@ -64,7 +64,7 @@ class Waveform:
 
     @property
     def seconds(self) -> float:
-        """Length in seconds."""
+        """The length in seconds."""
         return self.samples.shape[1] / self.sample_rate
 
 
@@ -72,9 +72,9 @@ class Waveform:
 class Sampling:
     """How the masked tokens are revealed; defaults are upstream's (models/omnivoice.py:174).
 
-    steps: forward passes. guidance: classifier-free guidance scale, 0 = none. t_shift: time shift, smaller
-    reveals later. layer_penalty: how strongly lower codebooks come first. position_temperature: randomness
-    of where, class_temperature: of what is revealed; 0 = greedy.
+    steps: forward passes. guidance: classifier-free guidance scale, 0 = none. t_shift: time shift; smaller values
+    reveal more of the tokens in the last steps. layer_penalty: how strongly lower codebooks come first.
+    position_temperature: randomness of where tokens are revealed; class_temperature: of which token; 0 = greedy.
 
     unconditional_every, prefix_every: approximations, see `generate/approximate.py`. The unconditional half of
     guidance, and the keys and values of prompt and reference, are recomputed every N steps; 1 = exact.
@@ -92,13 +92,13 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Speedups:
-    """Shortcuts that leave every token as it is; all are on unless one is measured, or suspected of a fault.
+    """Exact shortcuts: none changes a token. All are on; they can be switched off to measure one or to find a fault.
 
-    packed: all documents in one forward pass, not one after another. targets_only: the last layer and the heads
-    run on target rows alone. skip_unguided: no unconditional documents at guidance 0. early_stop: no forward pass
-    once nothing is masked. one_pass_guidance: one softmax instead of three. fused_linears: query, key, value and
-    gate, up are one product each. fast_linear: float32 products on a CPU by the faster of torch's libraries.
-    windows: long codes are decoded in overlapping windows. graphs: steps replay as CUDA graphs where that is exact.
+    packed: all documents in one forward pass, not one after another. targets_only: the last layer and the heads run
+    on target rows only. skip_unguided: no unconditional documents at guidance 0. early_stop: no forward pass once
+    nothing is masked. one_pass_guidance: one softmax instead of three. fused_linears: query, key and value are one
+    product, gate and up another. fast_linear: float32 products on a CPU use the faster of torch's two libraries.
+    windows: long codes are decoded in overlapping windows. graphs: steps are replayed as CUDA graphs.
     """
 
     packed: bool = True
@@ -117,15 +117,16 @@ ALL_SPEEDUPS = Speedups()
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """One text to speak, and how.
+    """One text to speak, and how. `generate/plan.py` checks every value.
 
-    voice: clone this recording. design: describe a voice, as attributes or as a string of them; with both,
-    the recording leads. Neither: the model picks a voice. language: an id, name or alias; None = unspecified.
-    seed: None = drawn afresh and reported. speed: factor, None = 1; duration: seconds, overrides speed.
-    exact_length: make the output exactly round(duration * 24000) samples, pads and gaps included.
-    pad_seconds, fade_seconds: silence added at, and fade applied to, each end. post_process: trim silences.
-    chunking: "sentences" (ours) or "upstream"; texts estimated above chunk_threshold_seconds are split into
-    pieces of about chunk_seconds.
+    voice: the voice to clone. design: a described voice, as attributes or as a string of them. With both, the voice
+    has more influence; with neither, the model chooses a voice. language: an id, a tag such as en-US, a name or an
+    alias; None = the model guesses from the text. seed: up to 64 bits; None = a new one, which is reported.
+    speed: a factor, None = 1. duration: seconds; overrides speed. exact_length: make the output exactly
+    round(duration * 24000) samples long, including pads and gaps. denoise: ask for clean speech where the voice's
+    recording is noisy. post_process: shorten silences. pad_seconds, fade_seconds: silence added at each end, and the
+    fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
+    into chunks of about chunk_seconds.
     """
 
     text: str
@@ -148,10 +149,10 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class Chunk:
-    """One piece of text to generate in one go: `frames` audio frames, speaking `text`.
+    """A piece of text that is generated in one go, in `frames` audio frames.
 
-    follows_first: conditioned on what chunk 0 sounded like (several chunks without a reference).
-    pause_samples: zeros that the text asks for before it; 0 = an ordinary join.
+    follows_first: uses chunk 0 as its voice (several chunks without a given voice). pause_samples: zeros that the text
+    asks for before this chunk; 0 = an ordinary join.
     """
 
     text: str
@@ -162,11 +163,11 @@ class Chunk:
 
 @dataclass(frozen=True)
 class GenerationPlan:
-    """A checked request, ready to run: no tensors, no weights needed to make it.
+    """A checked request that is ready to run.
 
-    language and instruct are the strings that the prompt receives, or None. seed is final. chunked: the text
-    was estimated above the threshold or holds pauses (it may still be one chunk). tail_samples: zeros that the text
-    asks for at its end. target_samples: exact output length, or None.
+    language, instruct: the strings that the prompt receives, or None. seed: the one to use. chunked: the text was
+    estimated above the threshold or contains pauses; it may still be one chunk. tail_samples: zeros that the text asks
+    for at its end. target_samples: the exact output length, or None.
     """
 
     request: GenerationRequest
@@ -182,11 +183,11 @@ class GenerationPlan:
 
 @dataclass(frozen=True, eq=False)
 class Speech:
-    """What was spoken.
+    """Generated speech.
 
-    waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor per chunk, on the CPU. chunks: the text of
-    each. seconds: length of the waveform. seed: the one used. voice: the one it spoke with; if none was given, the
-    first chunk as a voice, to speak on with. warnings: everything worth telling the user.
+    waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor for each chunk, on the CPU. chunks: the text of each
+    chunk. seconds: length of the waveform. seed: the one used. voice: the given voice, or else the first chunk as a
+    voice, for more speech in the same voice. warnings: everything the user should know.
     """
 
     waveform: Waveform

@@ -1,8 +1,7 @@
-"""Voices as values: a recorded one (`VoicePrompt`) and a described one (`VoiceDesign`).
+"""Voices: a recorded one (`VoicePrompt`) and a described one (`VoiceDesign`). Both are frozen and hold plain data.
 
-Both are frozen and hold plain data: codec codes, a transcript, a loudness; or attribute words. They know
-no model. `VoicePrompt.save` and `.load` go through `intake.voice_files`, the one writer and reader of that
-format; the import stands inside the two methods, since `intake` is above this file in the house.
+`VoicePrompt.save` and `.load` use the one writer and reader of voice files, `intake/voice_files.py`. They import it
+inside the methods, because modules of `intake` may import this one.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 @dataclass(frozen=True, eq=False)
 class VoicePrompt:
-    """A reference recording, ready to condition on (upstream's VoiceClonePrompt, models/omnivoice.py:120).
+    """A recording as codes with its transcript, ready to clone (upstream's VoiceClonePrompt, models/omnivoice.py:120).
 
     codes: [K, T] integers, the codec's codes of the prepared recording, 25 frames a second, on the CPU.
-    text: what the recording says, as the model will read it.
-    rms: root mean square of the recording before it was raised to speech level, 0–1; sets the output's level.
-    name, language, consent (who allowed the use of this voice): free labels for a voice library; not used for speaking.
+    text: the transcript, as the model reads it.
+    rms: root mean square of the recording before it was raised to speech level, 0-1; sets the level of the output.
+    name, language, consent (who allowed the use of this voice): labels for a voice library; they do not affect speech.
     codec: fingerprint of the codec that made the codes (`Engine.codec_fingerprint`), "" if unknown.
     Raises InputError if the codes are not integers of shape [K, T], rms is not a finite number >= 0, or codec is not a
     fingerprint.
@@ -63,18 +62,18 @@ class VoicePrompt:
 
     @property
     def frames(self) -> int:
-        """Length in audio frames (25 a second)."""
+        """The length in audio frames, 25 a second."""
         return int(self.codes.shape[1])
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write a safetensors voice file, atomically; raises FileError when that fails."""
+        """Write a safetensors voice file, atomically; raises FileError if that fails."""
         from .intake.voice_files import write_voice
 
         write_voice(path, self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> VoicePrompt:
-        """Read a voice file written by `save`; raises FileError when it is not one."""
+        """Read a voice file written by `save`; raises FileError for anything else."""
         from .intake.voice_files import read_voice
 
         return read_voice(path)
@@ -82,11 +81,11 @@ class VoicePrompt:
 
 @dataclass(frozen=True)
 class VoiceDesign:
-    """A voice described by attributes of the closed vocabulary, in the order the user gave them.
+    """A voice described by attributes of the model's vocabulary, in the order the user gave them.
 
-    attributes: canonical lower-case words, English or Chinese, e.g. ("female", "british accent"). Made and
-    checked by `text.design.parse_design`; `text.design.render_design` turns it into the model's string. Raises
-    InputError for what is no tuple or list.
+    attributes: canonical lower-case words, English or Chinese, e.g. ("female", "british accent"). `parse_design` in
+    `text/design.py` makes and checks it, and `render_design` turns it into the model's string. Raises InputError if
+    the attributes are not a tuple or list.
     """
 
     attributes: tuple[str, ...]

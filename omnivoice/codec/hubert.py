@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import SemanticConfig
-from ..ops import as_they_lie
+from ..ops import weights_are_plain
 from . import tiles
 from .layers import Layers
 
@@ -73,7 +73,7 @@ class FeatureExtractor(nn.Module):
     def forward(self, samples: Tensor) -> Tensor:
         """[B, N] -> [B, L, C]."""
         x, first = samples[:, None], self.conv_layers[0]
-        if not as_they_lie(first, x):
+        if not weights_are_plain(first, x):
             return nn.Sequential(*self.conv_layers)(x).transpose(1, 2)
         start, rest = _normalised(first, samples), nn.Sequential(*self.conv_layers[1:])
         tile = FRAMES * self.stride

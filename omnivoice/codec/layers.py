@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops import Ops, as_they_lie
+from ..ops import Ops, weights_are_plain
 
 
 def exact_linear(layer: nn.Module, x: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def exact_linear(layer: nn.Module, x: Tensor) -> Tensor:
     For what a decision between codes or the decoder's first stages hang on: with some weights, one rounding there is a
     hundred times as large in the sound. The products are small.
     """
-    if isinstance(layer, nn.Linear) and as_they_lie(layer, x):
+    if isinstance(layer, nn.Linear) and weights_are_plain(layer, x):
         return F.linear(x, layer.weight, layer.bias)
     result = layer(x)
     assert isinstance(result, Tensor)

@@ -28,15 +28,15 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("text", help='what to say; "-" reads it from standard input')
     parser.add_argument("-o", "--output", default="speech.wav", metavar="WAV", help="default: speech.wav")
     parser.add_argument("--voice", metavar="FILE", help="recording to clone, or a saved voice (.safetensors)")
-    parser.add_argument("--transcript", default="", metavar="TEXT", help="what the recording says, word for word")
-    parser.add_argument("--design", metavar="WORDS", help='describe the voice, e.g. "female, british accent"')
-    parser.add_argument("--describe", metavar="TEXT", help='the same in free words, e.g. "a deep voice, British lady"')
-    parser.add_argument("--language", help="id or name, e.g. en, zh, Japanese; see: languages")
-    parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new one, printed")
+    parser.add_argument("--transcript", default="", metavar="TEXT", help="its transcript, word for word")
+    parser.add_argument("--design", metavar="WORDS", help='attributes of the voice, e.g. "female, british accent"')
+    parser.add_argument("--describe", metavar="TEXT", help='the voice in your own words, e.g. "a deep voice"')
+    parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
+    parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
     parser.add_argument("--speed", type=float, help="0.25-4, default 1")
-    parser.add_argument("--duration", type=float, metavar="SECONDS", help="speak in this time")
-    parser.add_argument("--exact-length", action="store_true", help="make the file exactly --duration long")
-    parser.add_argument("--no-post-process", action="store_true", help="keep silences as they come")
+    parser.add_argument("--duration", type=float, metavar="SECONDS", help="length of the speech")
+    parser.add_argument("--exact-length", action="store_true", help="make the file exactly as long as --duration")
+    parser.add_argument("--no-post-process", action="store_true", help="do not shorten silences")
     _add_sampling_options(parser)
     add_model_options(parser)
     parser.set_defaults(run=run)
@@ -70,15 +70,15 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Load, speak, write; says what it did."""
+    """Load the model, speak, write the file and print a summary."""
     output = Path(options.output)
     if output.suffix.lower() != ".wav":
         raise InputError(f"the output is a WAV file and must end in .wav, got {shown(options.output)}")
-    check_wav_target(output)  # now, not after minutes of work
+    check_wav_target(output)  # before minutes of work, not after
     if options.transcript and not options.voice:
-        raise InputError("--transcript goes with --voice: it is what that recording says")
+        raise InputError("--transcript needs --voice: it is the transcript of that recording")
     if options.design and options.describe:
-        raise InputError("--design and --describe say the same thing: leave one out")
+        raise InputError("--design and --describe both describe the voice: leave out one")
     described, ignored = design_from_free_text(options.describe or "")
     text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)
@@ -112,16 +112,16 @@ def sampling_from(options: argparse.Namespace) -> Sampling:
 
 
 def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:
-    """A saved voice, or a recording encoded now."""
+    """Return a saved voice, or encode a recording."""
     if not file.lower().endswith(VOICE_SUFFIX):
         return engine.encode_voice(read_audio(file), text_argument(transcript, "the transcript"))
     if transcript:
-        raise InputError("a saved voice has its transcript inside: leave --transcript out")
+        raise InputError("a saved voice includes its transcript: leave out --transcript")
     return VoicePrompt.load(file)
 
 
 def show_progress(done: int, total: int) -> None:
-    """A bar on the terminal; nothing when stderr is a file."""
+    """Show a bar on the terminal, or nothing if stderr is a file."""
     if sys.stderr is not None and sys.stderr.isatty():
         filled = BAR * done // total
         end = "\n" if done == total else ""

@@ -1,6 +1,6 @@
 """`voice save | import | show`: voice files for `speak --voice`, from a recording or from upstream's prompt.pt.
 
-Upstream's prompts are pickles: they are opened here alone, weights-only, after their sizes were checked.
+Upstream's prompts are pickles. `intake/prompt_import.py` reads them as data and executes nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     save = actions.add_parser("save", help="encode a recording into a voice file")
     save.add_argument("recording")
-    save.add_argument("--transcript", default="", metavar="TEXT", help="what the recording says, word for word")
+    save.add_argument("--transcript", default="", metavar="TEXT", help="the transcript of the recording, word for word")
     add_model_options(save)
     convert = actions.add_parser("import", help="convert a prompt.pt that upstream's OmniVoice saved")
     convert.add_argument("prompt")
-    show = actions.add_parser("show", help="what a voice file holds")
+    show = actions.add_parser("show", help="show what a voice file contains")
     show.add_argument("voice")
     for action, run in ((save, run_save), (convert, run_import)):
         action.add_argument("-o", "--output", metavar="FILE", help="default: the same name, .safetensors")
@@ -37,7 +37,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_save(options: argparse.Namespace) -> None:
-    """Encode and write."""
+    """Encode a recording and write the voice file."""
     output = output_path(options.output, options.recording, overwrite=options.overwrite)
     voice = load_voice(load_engine(options), options.recording, options.transcript)
     for warning in voice.warnings:
@@ -47,7 +47,7 @@ def run_save(options: argparse.Namespace) -> None:
 
 
 def run_import(options: argparse.Namespace) -> None:
-    """Convert and write."""
+    """Convert a prompt.pt and write the voice file."""
     output = output_path(options.output, options.prompt, overwrite=options.overwrite)
     voice = read_upstream_prompt(options.prompt)
     voice.save(output)
@@ -55,13 +55,13 @@ def run_import(options: argparse.Namespace) -> None:
 
 
 def run_show(options: argparse.Namespace) -> None:
-    """Print what is inside."""
+    """Print what a voice file contains."""
     voice = VoicePrompt.load(options.voice)
     print(f"{options.voice}: {describe(voice)}\ntranscript: {voice.text or '(none)'}")
 
 
 def output_path(named: str | None, source: str, *, overwrite: bool) -> Path:
-    """Where to write; refuses to replace a file unasked."""
+    """Return the path to write to; refuses to replace a file without --overwrite."""
     path = Path(named) if named else Path(source).with_suffix(VOICE_SUFFIX)
     if path.suffix.lower() != VOICE_SUFFIX:
         raise InputError(f"a voice file must end in {VOICE_SUFFIX}, got {path.name}")
@@ -71,6 +71,6 @@ def output_path(named: str | None, source: str, *, overwrite: bool) -> Path:
 
 
 def describe(voice: VoicePrompt) -> str:
-    """One line about a voice."""
+    """Return one line about a voice."""
     K, T = voice.codes.shape
-    return f"{T / FRAME_RATE:.2f} s, {K} codebooks, level {voice.rms:.4f}"
+    return f"{T / FRAME_RATE:.2f} s, {K} codebooks, level {voice.rms:.4f}, codec {voice.codec or 'unknown'}"

@@ -1,8 +1,8 @@
-"""How many packed rows run together, from the memory that is free.
+"""How many packed rows run together, given the free memory.
 
-Batching is worth having where one item leaves a device idle: there, more rows cost little more time. It is never
-worth another program's memory, so the budget is a share of what is free, and batches are cut by it (`run`). The split
-changes no token. Pure arithmetic, but for one question to CUDA.
+Batching helps where one item leaves the device partly idle, because more rows then cost little more time. The budget is
+a share of the free memory, so that no other program's memory is needed. `run.py` splits batches by it; the split
+changes no token. This is arithmetic, except for one query to CUDA.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from ..config import LMConfig
 from ..types import Sampling
 from .estimate import BatchSize, estimate_batch
 
-# 3.6 TFLOP a step at the published sizes, which takes longer than launching its kernels on any GPU now sold (reckoned,
-# not measured): a larger batch gains nothing, takes more memory, and looks less often at Cancel.
+# 3.6 TFLOP a step at the published sizes. By calculation, not measurement, this takes longer than launching the kernels
+# on any current GPU: a larger batch gains nothing, needs more memory and checks for Cancel less often.
 MOST_ROWS = 4096
-# A CPU is busy with one clone (435 rows for 5 s) alone: four together were no faster an item. Four lines of 1 s (85
-# rows each) were about a fifth faster, since the weights are read once for all (1 thread, medians on a busy machine).
+# One clone (435 rows for 5 s) keeps a CPU busy: four together were no faster per item. Four lines of 1 s (85 rows each)
+# were about a fifth faster together, because the weights are read once for all (1 thread, medians on a busy machine).
 MOST_ROWS_ON_CPU = 512
-SHARE = 0.5  # of what is free; the rest is for workspaces of libraries, fragments, and an estimate that is 25 % off
+SHARE = 0.5  # of the free memory; the rest covers workspaces of libraries, fragmentation and 25 % error of the estimate
 
 
 def rows_per_batch(free_bytes: int | None, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
-    """Packed rows that a batch may have, at least 1: an item that is larger than the budget runs alone.
+    """Return the most packed rows of a batch, at least 1: an item larger than the budget gets its own batch.
 
-    free_bytes: beside the weights; None if unknown. itemsize: bytes of one weight of the language model.
+    free_bytes: in addition to the weights; None if unknown. itemsize: bytes of one weight of the language model.
     """
     most = MOST_ROWS_ON_CPU if on_cpu else MOST_ROWS
     if free_bytes is None:
@@ -34,13 +34,13 @@ def rows_per_batch(free_bytes: int | None, lm: LMConfig, itemsize: int, *, on_cp
 
 
 def row_bytes(lm: LMConfig, itemsize: int, *, on_cpu: bool) -> float:
-    """Working memory of one packed row, at most: all rows are targets, with guidance or without."""
+    """Return the most working memory that a packed row can need: as a target, with or without guidance."""
     sizes = [BatchSize(0, (1,), Sampling(), guided=guided) for guided in (True, False)]
     return max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) / size.rows for size in sizes)
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that are free on a CUDA device, those that torch holds in reserve included; None elsewhere."""
+    """Return the free bytes of a CUDA device, including those that torch has reserved; None for other devices."""
     if device.type != "cuda":
         return None
     reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -1,9 +1,9 @@
-"""Which chunks a text is generated in, and how many frames each gets.
+"""Which chunks a text is split into, and how many frames each gets.
 
-How long a text takes is upstream's estimate (models/omnivoice.py:1160-1250). Two ways to cut long text:
-"upstream" reproduces upstream's chunks and frames; "sentences" (default) cuts at sentence ends and, when a
-duration is given, shares its frames among the chunks so that the total holds, gaps and pauses included. A pause
-in the text always begins a new chunk. No tensors here.
+The estimate of how long a text takes is upstream's (models/omnivoice.py:1160-1250). There are two ways to split long
+text: "upstream" gives upstream's chunks and frames. "sentences", the default, splits at sentence ends. If a duration is
+given, it divides the frames among the chunks so that the total is right, including gaps and pauses. A pause in the text
+always starts a new chunk.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from ..text.pauses import Piece
 from ..types import Chunk, GenerationRequest, VoicePrompt
 
 GAP_SAMPLES = 2400  # silence at each join of two chunks (upstream utils/audio.py:305, a third of 0.3 s)
-# Below this the estimate is lifted (upstream utils/duration.py:228): too short to tell the rate of what follows.
+# Shorter estimates are raised (upstream utils/duration.py:228), so they do not show the rate of the following chunks.
 RATE_FRAMES = 50
 
 
 def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_samples: int) -> tuple[list[Chunk], bool]:
-    """The chunks of the cleaned pieces (line breaks still in them), and whether they are generated in turn.
+    """Return the chunks of the cleaned pieces, which still contain line breaks, and whether the text was chunked.
 
-    tail_samples: silence after the last piece, which counts in a given duration. Raises InputError for a duration
-    that the text's pauses fill, and TextError for a chunk that is too long to be generated in one go.
+    tail_samples: silence after the last piece; a given duration includes it. Raises InputError for a duration that
+    leaves no time besides the pauses, and TextError for a chunk that is too long to be generated in one go.
     """
     estimates = [_estimate(join_lines(piece.text), _reference(request.voice), _speed(request)) for piece in pieces]
     frames: list[float] = list(estimates)
@@ -56,7 +56,7 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
 
 
 def _refuse_full(request: GenerationRequest, cuts: Sequence[Sequence[str]], silence: int) -> None:
-    """Pauses are exact, so a duration must leave at least a frame for each chunk beside them."""
+    """Refuse a duration that leaves less than a frame for each chunk after the pauses, which are exact."""
     if request.duration and silence:
         least = math.ceil((silence + HOP * sum(map(len, cuts))) / SAMPLE_RATE * 100) / 100
         if request.duration < least:
@@ -67,23 +67,23 @@ def _refuse_full(request: GenerationRequest, cuts: Sequence[Sequence[str]], sile
 
 
 def _bounded(chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks; one beyond what a duration may ask for would need memory without bounds."""
+    """Return the chunks; refuse one longer than a duration may be, because its memory would be unlimited."""
     seconds = max(chunk.frames for chunk in chunks) / FRAME_RATE
     if seconds > MAX_AUDIO_SECONDS:
         raise TextError(
-            f"a part of the text would take {seconds:.0f} s in one go, allowed are {MAX_AUDIO_SECONDS}: use "
-            'chunking="sentences", and check speed and the transcript of the voice'
+            f"a chunk of the text would be {seconds:.0f} s long, at most {MAX_AUDIO_SECONDS} s are allowed: use "
+            'chunking="sentences", and check the speed and the transcript of the voice'
         )
     return chunks
 
 
 def _speed(request: GenerationRequest) -> float:
-    """A duration overrides the speed."""
+    """Return the speed that counts: a duration overrides it."""
     return 1.0 if request.duration else request.speed or 1.0
 
 
 def _cut(request: GenerationRequest, lines: str, frames: float) -> list[str]:
-    """A text of estimated `frames` in pieces of about `chunk_seconds`."""
+    """Split a text of estimated `frames` into pieces of about `chunk_seconds`."""
     text, wanted = join_lines(lines), request.chunk_seconds * FRAME_RATE
     if request.chunking == "upstream":
         return chunk_upstream(text, int(wanted / (frames / len(text))))
@@ -91,7 +91,7 @@ def _cut(request: GenerationRequest, lines: str, frames: float) -> list[str]:
 
 
 def _reference(voice: VoicePrompt | None) -> tuple[str, int] | None:
-    """Transcript and frames to estimate by; a voice whose transcript has no word in it has no known rate."""
+    """Return the transcript and frames to estimate from; None without a voice, or if its transcript has no words."""
     return (voice.text, voice.frames) if voice is not None and any(map(is_spoken, voice.text)) else None
 
 
@@ -103,10 +103,11 @@ def _estimate(text: str, reference: tuple[str, int] | None, speed: float) -> int
 def _estimated(
     cuts: Sequence[Sequence[str]], pauses: Sequence[int], voice: VoicePrompt | None, speed: float, *, as_upstream: bool
 ) -> list[Chunk]:
-    """Every chunk at the rate of the voice, or at the default one; without a voice the first chunk is the others'.
+    """Return every chunk with its frames, at the rate of the voice or the default rate.
 
-    as_upstream: that first chunk also gives the others their rate; it is sped up already, so `speed` counts twice for
-    them. Only after a pause may it be too short to have a rate.
+    Without a voice, the first chunk becomes the voice of the others. as_upstream: it then also sets their rate, and
+    because it includes `speed` already, `speed` counts twice for them. A first chunk before a pause may be too short
+    to have a rate.
     """
     reference, chunks = _reference(voice), list[Chunk]()
     for texts, pause in zip(cuts, pauses):
@@ -120,7 +121,7 @@ def _estimated(
 
 
 def _total(request: GenerationRequest, chunks: Sequence[Chunk], tail_samples: int) -> int | None:
-    """Frames of speech that fill a given duration beside gaps, pauses and, in exact mode, pads; None without one."""
+    """Return the frames of speech in a given duration, without gaps, pauses and, if exact, pads; None without one."""
     if not request.duration:
         return None
     if len(chunks) == 1 and not request.exact_length and not chunks[0].pause_samples and not tail_samples:
@@ -132,7 +133,7 @@ def _total(request: GenerationRequest, chunks: Sequence[Chunk], tail_samples: in
 
 
 def _share(chunks: Sequence[Chunk], total: int) -> list[Chunk]:
-    """The chunks with `total` frames in all: 1 each, and the rest in proportion to their estimates."""
+    """Return the chunks with `total` frames: 1 for each, and the others in proportion to the estimates."""
     ends = [0, *accumulate(chunk.frames for chunk in chunks)]
     edges = [round((total - len(chunks)) * end / ends[-1]) for end in ends]
     return [replace(chunk, frames=1 + b - a) for chunk, (a, b) in zip(chunks, pairwise(edges))]

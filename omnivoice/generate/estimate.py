@@ -1,10 +1,9 @@
-"""How much working memory a run needs beside the weights, in bytes, from sizes alone.
+"""Estimates of the working memory of a run in bytes, in addition to the weights, for a host that must make room.
 
-Counts the tensors that live at once at the widest points of the code as it is: in a layer of the language model
-(`lm/body.py`), in guidance over the logits (`step.py`), in the codec. A test compares it with the bytes that really
-live, so whoever changes what lives there changes the count here. Meant for a host that must make room beforehand;
-it does not measure. Not counted: what stays from run to run (CUDA graphs), and what libraries take for themselves
-inside a call, for which `CPU_LIBRARIES` stands on CPUs.
+They count the tensors that exist at the same time at the largest points of the code: in a layer of the language model
+(`lm/body.py`), in guidance over the logits (`step.py`), and in the codec. A test compares them with the bytes that
+are really allocated, so a change there needs a change here. Not counted: what remains from run to run (CUDA graphs),
+and what libraries allocate inside a call; `CPU_LIBRARIES` is an allowance for that on CPUs.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from ..types import GenerationPlan, Sampling
 
 FLOAT32 = 4
 CHOOSING = 4.3  # tensors [K, T, V] of `step._choose`: noise, likeliest values and their indices, kept, scaled, sum
-# Bytes for each sample of sound that loses its silences (`audio.silence`): itself, its 16-bit twin and the running sum
-# in int64, with their copies.
+# Bytes for each sample of audio while silences are removed (`audio.silence`): the sample, its 16-bit form and the
+# cumulative sum in int64, with their copies.
 SILENCES = 68
 
-# What oneDNN and MKL take for themselves on a CPU, mostly weights laid out anew: 4-19 MB at the published sizes.
+# What oneDNN and MKL allocate on a CPU, mostly weights in another layout: 4-19 MB at the published sizes.
 CPU_LIBRARIES = 10 << 20
-CONTEXT = 20  # frames of a window that it only needs to see, 10 on each side (`AcousticDecoder`)
+CONTEXT = 20  # frames of a window that are context only, 10 on each side (`AcousticDecoder`)
 
 
 @dataclass(frozen=True)
 class BatchSize:
-    """What runs together. prefix: rows before the targets, of all items. frames: targets of each item.
+    """The size of one batch. prefix: rows before the targets, of all items together. frames: target rows of each item.
     guided: with unconditional documents."""
 
     prefix: int
@@ -43,19 +42,19 @@ class BatchSize:
 
     @property
     def targets(self) -> int:
-        """Target rows of all documents."""
+        """Number of target rows of all documents."""
         return sum(self.frames) * (2 if self.guided else 1)
 
     @property
     def rows(self) -> int:
-        """Rows of all documents."""
+        """Number of rows of all documents."""
         return self.prefix + self.targets
 
 
 def estimate_batch(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
-    """Bytes for sampling one batch; itemsize: bytes of one weight."""
+    """Return the bytes for sampling one batch. itemsize: bytes of one weight."""
     cells = sum(size.frames) * lm.codebooks
-    scores = cells * lm.audio_vocab_size * FLOAT32  # the log-probabilities of a step live until the next one's do
+    scores = cells * lm.audio_vocab_size * FLOAT32  # a step's log-probabilities exist until the next step's do
     tables = size.rows * (lm.hidden_size * itemsize + 2 * lm.head_dim * FLOAT32)  # embedded rows, rotary table
     noise = cells * size.sampling.steps * FLOAT32 * (2 if on_cpu else 1) if size.sampling.position_temperature else 0
     held = scores + tables + noise + _kept(size, lm, itemsize)
@@ -72,7 +71,7 @@ def _kept(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
 
 
 def _layer(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
-    """The widest point of a layer: rotation in float32, attention, or the feed-forward."""
+    """Return the bytes at the largest point of a layer: rotation in float32, attention, or the feed-forward part."""
     S, R, E = size.rows, size.targets, lm.hidden_size
     queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
     stream = 3 * S * E * itemsize  # the step's embedded rows, the layer's input, and that normed
@@ -86,7 +85,7 @@ def _layer(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int
 
 
 def _scoring(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
-    """Logits, first as the heads give them, then guided and normalised."""
+    """Return the bytes of the logits: first as the heads give them, then with guidance and normalised."""
     logits, rows = size.targets * lm.codebooks * lm.audio_vocab_size, size.rows * lm.hidden_size * itemsize
     converted = logits * (FLOAT32 + (itemsize if itemsize != FLOAT32 else 0)) + size.targets * lm.hidden_size * itemsize
     return rows + max(converted, 2 * logits * FLOAT32)  # both guided: 2 + 1 + 1 halves; neither: 1 + 1
@@ -101,7 +100,7 @@ def estimate_run(
     *,
     on_cpu: bool,
 ) -> int:
-    """Bytes for running `plans` in these batches, decoding and, where that takes the same memory, finishing them."""
+    """Return the bytes for running `plans` in these batches, for decoding and, on a CPU, for post-processing."""
     sampled = max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) for size in batches)
     decoded = max(estimate_decoding(chunk.frames, codec, on_cpu=on_cpu) for plan in plans for chunk in plan.chunks)
     if not on_cpu:
@@ -112,23 +111,23 @@ def estimate_run(
 
 
 def estimate_decoding(frames: int, codec: CodecConfig, *, on_cpu: bool) -> int:
-    """Bytes for decoding `frames` frames: the widest stage of the decoder in one window, and the sound so far."""
+    """Return the bytes for decoding: the decoder's largest stage for one window, and the audio so far."""
     length, width, widest = min(frames, WINDOW_FRAMES + CONTEXT), codec.acoustic.decoder_hidden_size, 0.0
     strides = codec.acoustic.upsampling_ratios
     for i, stride in enumerate(strides, start=1):
         inside = 3 * length * stride * width // 2
         tile = max(1, TILE // stride) + 2 * (-(-(REACH + 3) // stride) + 2)
         share = min(1.0, tile / length) if on_cpu else 1.0
-        outputs = length * stride * (width // 2 if i < len(strides) else 1)  # the last one goes on to the sound
+        outputs = length * stride * (width // 2 if i < len(strides) else 1)  # the last one yields the audio
         widest = max(widest, _stage(length * width, outputs, inside, share))
         length, width = length * stride, width // 2
-    sound = frames * codec.hop_length if frames > WINDOW_FRAMES + CONTEXT else 0
-    return math.ceil(sound + max(widest, sound)) * FLOAT32
+    audio = frames * codec.hop_length if frames > WINDOW_FRAMES + CONTEXT else 0
+    return math.ceil(audio + max(widest, audio)) * FLOAT32
 
 
 def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> int:
-    """Bytes for preparing a recording of `seconds`, on the CPU, and for encoding it: the widest stage of the two
-    halves, which run in turn."""
+    """Return the bytes for preparing a recording of `seconds` on the CPU and for encoding it: the largest stage of the
+    two halves, which run one after the other."""
     length, width = max(1, int(seconds * codec.sample_rate)), codec.acoustic.encoder_hidden_size
     widest, inputs, extra = _features(seconds, codec, on_cpu=on_cpu), 1, 1  # the first stage widens its input itself
     for stride in codec.acoustic.downsampling_ratios:

@@ -1,15 +1,14 @@
-"""CUDA graphs: a decoding step recorded once, then started with one call instead of hundreds of launches.
+"""CUDA graphs: a decoding step is captured once and then replayed with one call instead of hundreds of launches.
 
-On a fast GPU the step waits for the host, which launches one small kernel after another; a replay launches them all
-at once. A graph has fixed shapes and addresses, so there is one for each exact shape of batch, few are kept, and what
-differs between batches of one shape (codes, embedded rows) is copied into tensors that the graph owns. The output is
-copied out too: what a runner returns is the caller's for good, though it costs a copy of some MB per step.
+On a fast GPU the step waits for the host, which launches one small kernel after another; a replay launches all of them
+at once. A graph has fixed shapes and addresses, so each batch shape needs its own. Few are kept. What differs between
+batches of one shape (codes, embedded rows) is copied into tensors that the graph owns. The output is copied out, some
+MB per step, so that the caller owns what a runner returns.
 
-Unusual: nothing is taken on trust. The first replay of every graph is compared with the eager step bit for bit; if it
-differs, or anything about it raises, graphs switch themselves off for this engine with one warning, and the eager
-step goes on. The eager step also runs where the device is no GPU, where gradients are on, where weights are not all
-in place, and where recording would not pay. `Capturer` is the seam to CUDA, so that all this is tested without one.
-One thread, one stream. What a step computes is `sample`'s business.
+The first replay of every graph is compared with the eager step bit for bit. If it differs, or if anything raises,
+graphs are switched off for this engine with one warning, and the eager step continues. The eager step is also used on
+other devices, with gradients on, when some weights are elsewhere, and when capturing would not pay. `Capturer` is the
+interface to CUDA, so that the logic is tested without a GPU. It supports one thread and one stream.
 """
 
 from __future__ import annotations
@@ -34,41 +33,41 @@ Runner = Callable[[Tensor], Tensor]  # codes -> guided log-probs, for one base
 
 GRAPH_MODES = ("auto", "off")
 MAX_GRAPHS = 6  # each keeps its output, some MB; the working memory is shared
-# A capture costs three to four steps (eager result, warm-up, recording, check). A replay saves a third to two thirds
-# of one (published figures for this model: 1.5-2.75 times faster), which is earned back in 6 to 11 steps.
+# A capture costs three to four steps (eager result, warm-up, capture, check). A replay saves a third to two thirds of a
+# step (published figures for this model: 1.5-2.75 times as fast), so a capture pays after 6 to 11 steps.
 MIN_STEPS = 12
-MAX_ROWS = 2048  # packed rows; beyond it the GPU is the slower one on most cards, and the memory is not small
-# What ComfyUI's layers carry when a weight is not used as it lies there: patched at run time, or paged in on demand.
+MAX_ROWS = 2048  # packed rows; beyond this most GPUs are slower than the host, and the memory is considerable
+# Attributes of ComfyUI's layers whose weights are patched at run time or paged in on demand.
 RUN_TIME_WEIGHTS = ("weight_function", "bias_function", "_v")
 
 _LOG = logging.getLogger("omnivoice_nodes")
 
 
 class Replay(Protocol):
-    """A recorded piece of work."""
+    """A captured graph."""
 
     def replay(self) -> None:
-        """Run it again on the current stream, on the tensors that it was recorded with."""
+        """Run it again on the current stream, with the tensors that it was captured with."""
 
     def free(self) -> None:
-        """Give its memory back; it is not replayed again."""
+        """Release its memory; it is not replayed again."""
 
 
 class Capturer(Protocol):
-    """Records work. Whatever fails raises RuntimeError, and leaves the current stream as it was."""
+    """Captures work. A failure raises RuntimeError and leaves the current stream unchanged."""
 
     def suits(self, device: torch.device) -> bool:
-        """Whether work on this device can be recorded."""
+        """Whether work on this device can be captured."""
 
     def warm_up(self, work: Callable[[], None], device: torch.device) -> None:
-        """Run it once where it will be recorded; raises if it would not survive that."""
+        """Run `work` once on the stream it will be captured on; raises if it cannot be captured."""
 
-    def capture(self, work: Callable[[], None], device: torch.device, beside: Replay | None) -> Replay:
-        """Record it; `beside` is a living recording to share working memory with."""
+    def capture(self, work: Callable[[], None], device: torch.device, shared: Replay | None) -> Replay:
+        """Capture `work`. shared: an existing capture whose working memory may be shared."""
 
 
 class StepGraphs:
-    """The graphs of one engine's steps, at most `limit`; the least recently used goes first."""
+    """The graphs of one engine's steps, at most `limit`; the least recently used is dropped first."""
 
     def __init__(self, capturer: Capturer | None = None, *, mode: str = "auto", limit: int = MAX_GRAPHS):
         if mode not in GRAPH_MODES:
@@ -81,16 +80,16 @@ class StepGraphs:
     def runner(
         self, key: Hashable, step: Step, codes: Tensor, base: Tensor, *, weights: Hashable | None, steps: int
     ) -> Runner:
-        """`step` for this `base`: a graph where one fits or pays, else `step` itself.
+        """Return a runner of `step` for this `base`: a graph if one exists or pays, otherwise `step` itself.
 
-        key: everything that `step` depends on beside codes, base and weights, above all the lengths of the documents
-        and targets and the guidance; constants that `step` closes over must follow from it. step: pure, static
-        shapes, no host sync. codes: an example of the input, used for the check. base: not changed while the runner
-        lives. weights: `weights_identity`; another one than before drops every graph. steps: how often the runner
+        key: everything that `step` depends on in addition to codes, base and weights, above all guidance and the
+        lengths of documents and targets; it must determine the constants that `step` closes over. step: pure, with
+        static shapes and no host sync. codes: an example of the input, used for the check. base: not changed while
+        the runner exists. weights: see `weights_identity`; a change drops every graph. steps: how often the runner
         will be called.
         """
         if weights != self._weights:
-            self.clear("the weights are elsewhere")
+            self.clear("the weights have moved")
             self._weights = weights
         capturer = self._capturer
         if capturer is None or weights is None or torch.is_grad_enabled() or not capturer.suits(codes.device):
@@ -105,7 +104,7 @@ class StepGraphs:
         return partial(self._replay, captured, step, base)
 
     def clear(self, reason: str) -> None:
-        """Free every graph, at any time; runners in use go on eagerly. Graphs are captured anew when asked for."""
+        """Free every graph, at any time. Existing runners continue with the eager step; new graphs may be captured."""
         if self._graphs:
             _LOG.debug("%d CUDA graphs dropped: %s", len(self._graphs), reason)
         while self._graphs:
@@ -114,21 +113,21 @@ class StepGraphs:
     def _capture(
         self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor
     ) -> _CapturedStep | None:
-        """A new graph whose replay has equalled the eager step; None, and graphs off, if it did not come to that."""
+        """Capture a graph and compare its replay with the eager step; on failure switch graphs off, return None."""
         expected = step(codes, base)
         while len(self._graphs) >= self._limit:
             self._graphs.popitem(last=False)[1].free()
-        beside = next((other.recording for other in self._graphs.values()), None)
+        shared = next((other.recording for other in self._graphs.values()), None)
         captured = None
         try:
-            captured = _CapturedStep(capturer, step, codes, base, expected, beside)
+            captured = _CapturedStep(capturer, step, codes, base, expected, shared)
             if _same_bits(captured.run(codes, base), expected):
                 self._graphs[key] = captured
                 return captured
             problem = "a replay differs from the step itself"
         except RuntimeError as error:
             problem = _first_line(error)
-        if captured is not None:  # after the handler: the error holds the frames, and they the memory
+        if captured is not None:  # after the handler: until then the error's frames keep the memory alive
             captured.free()
         self._give_up(problem)
         return None
@@ -150,11 +149,11 @@ class StepGraphs:
 
 
 def weights_identity(model: nn.Module, device: torch.device) -> Hashable | None:
-    """Where the weights of `model` lie; None if a graph cannot use them: one is on another device, of a special
-    tensor class, or only made when it is used.
+    """Return the addresses of the weights of `model`, or None if a graph cannot use them: because one is on another
+    device, has a special tensor class, or is only created when it is used.
 
-    Addresses suffice. A replay reads what is there at that time, so weights changed in place need no new graph.
-    device: with its index, as a tensor reports it.
+    Addresses suffice: a replay reads the current values, so weights changed in place need no new graph. device: with
+    its index, as tensors report it.
     """
     places = []
     for module in model.modules():
@@ -168,35 +167,35 @@ def weights_identity(model: nn.Module, device: torch.device) -> Hashable | None:
 
 
 class _CapturedStep:
-    """A recorded step with the tensors that it reads and writes.
+    """A captured step with the tensors that it reads and writes.
 
-    They are made before the recording and the output is copied into one of them, so nothing that is allocated while
-    recording outlives it: ComfyUI's allocator, cudaMallocAsync, warns about each such tensor, and can abort the
-    process where the recording fails (Comfy-Org/ComfyUI issues 15597, 16002).
+    They are allocated before the capture, and the output is copied into one of them, so that nothing allocated during
+    the capture outlives it. ComfyUI's allocator, cudaMallocAsync, warns about each such tensor and can abort the
+    process if the capture fails (Comfy-Org/ComfyUI issues 15597, 16002).
     """
 
     def __init__(
-        self, capturer: Capturer, step: Step, codes: Tensor, base: Tensor, expected: Tensor, beside: Replay | None
+        self, capturer: Capturer, step: Step, codes: Tensor, base: Tensor, expected: Tensor, shared: Replay | None
     ):
         self.freed = False
-        self._step = step  # keeps alive what it closes over: the graph reads those addresses
-        self._loaded: Tensor | None = None  # the base that is in place
-        with torch.inference_mode(False):  # else they could not be written to outside of it later
+        self._step = step  # keeps the tensors it closes over alive: the graph reads their addresses
+        self._loaded: Tensor | None = None  # the base that has been copied in
+        with torch.inference_mode(False):  # otherwise they could not be written to later, outside inference mode
             self._codes, self._base, self._output = (torch.empty_like(t) for t in (codes, base, expected))
         self._load(codes, base)
         device, work = codes.device, partial(_fill, self._output, step, self._codes, self._base)
         capturer.warm_up(work, device)
-        self.recording = capturer.capture(work, device, beside)
-        self._output.fill_(math.nan)  # so that the check sees what the replay wrote
+        self.recording = capturer.capture(work, device, shared)
+        self._output.fill_(math.nan)  # so that the check sees what the replay writes
 
     def run(self, codes: Tensor, base: Tensor) -> Tensor:
-        """The step's result, in a tensor of its own. base is copied only when it is another than the last one."""
+        """Return the result of the step as a new tensor. `base` is copied only if it is not the previous one."""
         self._load(codes, base)
         self.recording.replay()
         return self._output.clone()
 
     def free(self) -> None:
-        """Give all memory back."""
+        """Release all memory."""
         self.freed = True
         self.recording.free()
         del self.recording, self._step, self._loaded, self._codes, self._base, self._output
@@ -217,7 +216,7 @@ def _eager(step: Step, base: Tensor, codes: Tensor) -> Tensor:
 
 
 def _same_bits(a: Tensor, b: Tensor) -> bool:
-    """torch.equal for float32, but NaN equals itself: a model that yields NaN is reported as such, not as a graph."""
+    """Whether two float32 tensors have the same bits. NaN equals NaN here: it is the model's fault, not the graph's."""
     return torch.equal(a.view(torch.int32), b.view(torch.int32))
 
 
@@ -232,7 +231,7 @@ def _default_capturer() -> Capturer | None:
 class CudaCapturer:
     """`Capturer` on torch.cuda.CUDAGraph (NVIDIA, and AMD through HIP).
 
-    Warm-up and recording share one side stream, so that cuBLAS has its workspace there before the recording starts.
+    Warm-up and capture share one side stream, so that cuBLAS has its workspace there before the capture starts.
     """
 
     def __init__(self) -> None:
@@ -242,7 +241,7 @@ class CudaCapturer:
         return device.type == "cuda"
 
     def warm_up(self, work: Callable[[], None], device: torch.device) -> None:
-        """Work that waits for the device raises here, where it does no harm, and not while recording."""
+        """Run `work` on the side stream. Work that waits for the device raises here and not during the capture."""
         side, current = self._stream(device), torch.cuda.current_stream(device)
         side.wait_stream(current)
         try:
@@ -251,17 +250,17 @@ class CudaCapturer:
         finally:
             current.wait_stream(side)
 
-    def capture(self, work: Callable[[], None], device: torch.device, beside: Replay | None) -> Replay:
-        """Shares the memory pool of `beside`: safe, since replays follow each other and leave nothing in it."""
+    def capture(self, work: Callable[[], None], device: torch.device, shared: Replay | None) -> Replay:
+        """Capture into the memory pool of `shared`: safe, because replays run one at a time and keep nothing in it."""
         graph, side = torch.cuda.CUDAGraph(), self._stream(device)
-        pool = beside.graph.pool() if isinstance(beside, _CudaReplay) else None
-        # The stream is set twice: torch.cuda.graph leaves its own current where ending a failed capture raises.
-        # thread_local: what another thread of the host allocates meanwhile is none of our business.
+        pool = shared.graph.pool() if isinstance(shared, _CudaReplay) else None
+        # The stream is set twice because torch.cuda.graph leaves its own one current if ending a failed capture raises.
+        # thread_local: allocations by other threads of the host do not matter.
         recording = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
         with torch.cuda.device(device), torch.cuda.stream(side), recording:
             try:
                 work()
-            except BaseException as error:  # also an interrupt; tensors in its frames must die inside the capture
+            except BaseException as error:  # also an interrupt; tensors in its frames must be freed inside the capture
                 traceback.clear_frames(error.__traceback__)
                 raise
         return _CudaReplay(graph, device)
@@ -286,10 +285,10 @@ class _CudaReplay:
 
 @contextmanager
 def _syncs_raise() -> Iterator[None]:
-    """Operations that wait for the device raise RuntimeError; as before afterwards."""
+    """Make operations that wait for the device raise RuntimeError, and restore the previous mode afterwards."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch says once that the mode does not find every such operation
+        warnings.simplefilter("ignore")  # torch warns once that the mode does not detect every such operation
         torch.cuda.set_sync_debug_mode("error")
     try:
         yield

@@ -1,9 +1,9 @@
 """Items to generate, packed into one row of documents.
 
-Each item gives a conditional document (prompt, reference codes, target) and, when guidance is on, an
-unconditional one (target alone). All conditional documents come first, so that logits split in half.
-Everything but the targets is embedded once; a step only embeds the targets and puts them in place.
-The prompt's token layout is `text.prompt`'s business, not this file's.
+Each item becomes a conditional document (prompt, reference codes, target) and, with guidance, an unconditional one
+(the target only). All conditional documents come first, so that the logits split in half. Everything except the
+targets is embedded once; each step embeds the targets and writes them into the row. The token layout of the prompt is
+in `text/prompt.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One thing to generate: prompt token ids, reference codes [K, A] or None, and T target frames."""
+    """One chunk to generate: prompt token ids, reference codes [K, A] or None, and T target frames."""
 
     prompt_ids: tuple[int, ...]
     reference: Tensor | None
@@ -27,15 +27,18 @@ class Item:
 
     @property
     def length(self) -> int:
-        """Rows of the conditional document."""
+        """Number of rows of the conditional document."""
         return len(self.prompt_ids) + (0 if self.reference is None else int(self.reference.shape[1])) + self.frames
 
 
 @dataclass(frozen=True, eq=False)
 class PackedItems:
-    """The constants of a batch. base: [S, E] embedded rows, targets still empty. offsets: [K, 1], see
-    `OmniVoiceLM.audio_offsets`. frames: of each item, in the order of the packed targets [K, sum of T].
-    guided: whether unconditional documents are present."""
+    """The constants of a batch.
+
+    base: embedded rows [S, E]; the target rows are zero. offsets: [K, 1], see `OmniVoiceLM.audio_offsets`.
+    frames: of each item, in the order of the packed targets [K, sum of T]. guided: whether there are unconditional
+    documents.
+    """
 
     base: Tensor
     layout: PackedLayout
@@ -44,9 +47,9 @@ class PackedItems:
     guided: bool
 
     def rows(self, lm: OmniVoiceLM, codes: Tensor, base: Tensor) -> Tensor:
-        """`base` with the current codes [K, sum of T] embedded in it, mask id where not yet revealed: [S, E].
+        """Return `base` with the current codes embedded in it: [S, E]. codes: [K, sum of T], the mask id if unrevealed.
 
-        base: `self.base` or a copy of it at another place.
+        base: `self.base`, or a copy of it.
         """
         target = lm.embed_audio(codes, self.offsets)  # [sum of T, E]
         if self.guided:
@@ -57,7 +60,7 @@ class PackedItems:
 def pack_items(
     lm: OmniVoiceLM, text: TextEmbedding, items: Sequence[Item], *, guided: bool, device: torch.device
 ) -> PackedItems:
-    """Embed prompts and references, and lay the documents out; tensors land on `device`."""
+    """Embed prompts and references, and lay out the documents, on `device`."""
     config, dtype = lm.config, lm.get_dtype()
     frames, offsets = [item.frames for item in items], lm.audio_offsets(device)
     parts, lengths = [], [item.length for item in items]

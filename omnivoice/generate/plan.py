@@ -1,7 +1,7 @@
-"""From a request to a plan: checked numbers, clean text, language and design strings, chunks and frames.
+"""From a request to a plan: checked values, clean text, language and design strings, chunks and frames.
 
-Pure Python: no tensors, no weights, so a plan can be made, shown or refused before anything is loaded.
-Cutting and lengths are `chunks.py`'s.
+Every request is checked here, so callers need no checks of their own. A plan needs no tensors and no weights: it can
+be made, shown or refused before a model runs. `chunks.py` splits the text and decides lengths.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..intake.limits import MAX_TOTAL_SECONDS, check_number, shown
 from ..intake.text_in import clean_text
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
-from ..text.languages import resolve_language
+from ..text.languages import language_id
 from ..text.pauses import Piece, split_pauses
 from ..text.tags import tag_warnings
 from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
@@ -31,22 +31,22 @@ SWITCHES = ("exact_length", "denoise", "post_process")
 
 
 def make_plan(request: GenerationRequest) -> GenerationPlan:
-    """Check `request` and decide everything that can be decided without the model.
+    """Check `request` and return everything that can be decided without the model.
 
-    Raises InputError (also TextError) that names the field, what was given and what is allowed.
+    Raises InputError or TextError, which name the field, what was given and what is allowed.
     """
     request = checked_request(request)
     spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text)))
     text = " ".join(join_lines(piece.text) for piece in spoken)
-    language, language_warnings = resolve_language(request.language)
+    language = None if request.language is None else language_id(request.language)
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(request, spoken, tail_samples)
     seconds = sum(chunk.frames for chunk in chunks) / FRAME_RATE
     if seconds > MAX_TOTAL_SECONDS:
         raise TextError(
-            f"the text would take {seconds / 3600:.1f} hours to speak, "
-            f"allowed are {MAX_TOTAL_SECONDS / 3600:g}: split it"
+            f"the text would take {seconds / 3600:.1f} hours to speak, at most {MAX_TOTAL_SECONDS / 3600:g} are "
+            "allowed: split it"
         )
     exact = round(request.duration * SAMPLE_RATE) if request.exact_length and request.duration else None
     return GenerationPlan(
@@ -59,7 +59,6 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
         tail_samples=tail_samples,
         target_samples=exact,
         warnings=(
-            *language_warnings,
             *tag_warnings(text),
             *_design_warnings(instruct, language, request.voice),
             *_speed_warnings(request),
@@ -69,19 +68,19 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
 
 
 def _spoken(pieces: Sequence[Piece]) -> tuple[list[Piece], float]:
-    """The pieces cleaned, and the seconds of silence that a last one without words stands for."""
+    """Return the cleaned pieces, and the seconds of silence at the end if the last piece has no words."""
     last = pieces[-1]
     tail = last.pause_seconds if len(pieces) > 1 and not last.text.strip() else 0.0
     spoken = pieces[:-1] if tail else pieces
-    if len(pieces) == 1:  # its outer blanks count in upstream's estimate
+    if len(pieces) == 1:  # upstream's estimate counts its outer spaces
         return [Piece(last.pause_seconds, speakable_lines(last.text))], 0.0
     return [Piece(piece.pause_seconds, speakable_lines(piece.text.strip())) for piece in spoken], tail
 
 
 def checked_request(request: GenerationRequest) -> GenerationRequest:
-    """`request` with its numbers as Python's own (numpy's and fractions compute otherwise), all in range.
+    """Return `request` with every number in range and of Python's own type; others, such as numpy's, round differently.
 
-    Raises InputError for a field of a wrong type or out of range; text, language and design have checks of their own.
+    Raises InputError for a field of a wrong type or out of range. `make_plan` checks text, language and design.
     """
     if not isinstance(request, GenerationRequest):
         raise InputError(f"generate takes GenerationRequest objects, got {type(request).__name__}")
@@ -119,10 +118,10 @@ def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:
 
 
 def _design_warnings(instruct: str | None, language: str | None, voice: VoicePrompt | None) -> tuple[str, ...]:
-    """Upstream was trained on described voices in Chinese and English alone (upstream.md 50)."""
+    """Warn of a language without described voices: the model was trained on them in Chinese and English only."""
     if instruct is None or voice is not None or language in (None, "zh", "en"):
         return ()
-    return (f"described voices were trained for zh and en only; with language {language} expect noise: clone a voice",)
+    return (f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead",)
 
 
 def _approximation_warnings(sampling: Sampling) -> tuple[str, ...]:
@@ -133,4 +132,4 @@ def _approximation_warnings(sampling: Sampling) -> tuple[str, ...]:
 def _speed_warnings(request: GenerationRequest) -> tuple[str, ...]:
     if request.duration is None or request.speed in (None, 1):
         return ()
-    return (f"speed {request.speed:g} has no effect beside a duration: leave one of the two out",)
+    return (f"speed {request.speed:g} has no effect because a duration is given: leave out one of the two",)

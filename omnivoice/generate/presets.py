@@ -24,6 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from ..errors import InputError
+from ..intake.limits import shown
 from ..types import Sampling
 
 
@@ -70,6 +72,13 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "draft": Preset(8, PAPER_8, PAPER_32),
     }
 )
+
+
+def find_preset(name: object) -> Preset:
+    """Return the preset of that name; raises InputError for any other value."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(name)}")
+    return PRESETS[name]
 
 
 def compared(name: str) -> str:

@@ -1,11 +1,11 @@
-"""Plans to codes: which chunks run together, in which order, with which noise.
+"""Plans to codes: which chunks run together, in which order, and with which noise.
 
-Whatever waits for nothing may run together: short texts, chunks of long ones whose voice is given, first chunks; then
-the chunks that follow a first one, whose voice it becomes. Upstream takes the first chunks of all long texts, then the
-second, and so on (models/omnivoice.py:680-720, 900-1010); that order shows only in the noise that one shared generator
-gives, which is therefore drawn in it beforehand. With a generator per request, noise is drawn when a batch begins.
-Batches are of bounded size (`budget`); neither the order nor the split changes a token. `batches` tells the split
-without running anything.
+Chunks that depend on nothing run first and may run together: short texts, chunks of long texts with a given voice, and
+first chunks. The chunks that take their voice from a first chunk run after it. Upstream runs the first chunks of all
+long texts, then the second ones, and so on (models/omnivoice.py:680-720, 900-1010). Its order matters only for the
+noise of one shared generator, so that noise is drawn in upstream's order before anything runs. With a generator for
+each request, noise is drawn when a batch starts. Batches have a limited size (see `budget`). Neither the order nor the
+split into batches changes a token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Job = tuple[int, int]  # (plan, chunk)
 
 @dataclass(frozen=True, eq=False)
 class Runner:
-    """What a run needs. rows_per_batch bounds how much is packed together; an item larger than that runs alone."""
+    """What a run needs. rows_per_batch: the most rows packed together; a larger item runs in a batch of its own."""
 
     sampler: Sampler
     tokenizer: TextTokenizer
@@ -39,11 +39,11 @@ class Runner:
     def run(
         self, plans: Sequence[GenerationPlan], generator: torch.Generator | None, on_step: OnStep | None
     ) -> list[list[Tensor]]:
-        """Codes [K, T] of every chunk of every plan. Without `generator`, each plan has one from its seed."""
+        """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed."""
         noise = self._own_noise(plans) if generator is None else self._shared_noise(plans, generator)
         codes: list[list[Tensor]] = [[] for _ in plans]
         progress = _Progress(on_step, self._steps(plans))
-        for sampling, jobs in waves(plans):
+        for sampling, jobs in run_order(plans):
             items = [self._item(plans[p], c, codes[p][:1]) for p, c in jobs]
             for batch in self._batches(items, sampling):
                 noises = [noise(jobs[i]) for i in batch]
@@ -53,9 +53,9 @@ class Runner:
         return codes
 
     def batches(self, plans: Sequence[GenerationPlan]) -> Iterator[BatchSize]:
-        """What `run` will pack together, in its order. Nothing is run: all that counts of codes is their number."""
+        """Yield what `run` packs together, in its order, without running anything: only the number of codes matters."""
         first = [torch.zeros(1, 1, dtype=torch.int64).expand(1, plan.chunks[0].frames) for plan in plans]
-        for sampling, jobs in waves(plans):
+        for sampling, jobs in run_order(plans):
             items = [self._item(plans[p], c, [first[p]]) for p, c in jobs]
             for batch in self._batches(items, sampling):
                 frames = tuple(items[i].frames for i in batch)
@@ -63,14 +63,16 @@ class Runner:
                 yield BatchSize(prefix, frames, sampling, self._guided(sampling))
 
     def _own_noise(self, plans: Sequence[GenerationPlan]) -> Callable[[Job], ItemNoise]:
-        """Draws a job's noise when asked; a plan's jobs come in order."""
+        """Return a function that draws the noise of a job. The jobs of a plan must be asked for in order."""
         generators = [seeded_generator(plan.seed) for plan in plans]
         return lambda job: self._noise(plans, [job], generators[job[0]])[0]
 
     def _shared_noise(self, plans: Sequence[GenerationPlan], generator: torch.Generator) -> Callable[[Job], ItemNoise]:
-        """Everything is drawn now, round by round as upstream does, since it runs in another order."""
+        """Draw everything now, in upstream's order, and return a function that looks up the noise of a job."""
         return {
-            job: noise for _, jobs in rounds(plans) for job, noise in zip(jobs, self._noise(plans, jobs, generator))
+            job: noise
+            for _, jobs in upstream_order(plans)
+            for job, noise in zip(jobs, self._noise(plans, jobs, generator))
         }.__getitem__
 
     def _noise(
@@ -84,7 +86,7 @@ class Runner:
         return sampling.guidance != 0 or not self.sampler.speedups.skip_unguided
 
     def _item(self, plan: GenerationPlan, index: int, first: Sequence[Tensor]) -> Item:
-        """The prompt of one chunk; first: codes of the plan's first chunk, if there are any yet."""
+        """Return one chunk with its prompt. first: the codes of the plan's first chunk; empty before it has run."""
         chunk, voice = plan.chunks[index], plan.request.voice
         text: str | None = None
         reference: Tensor | None = None
@@ -103,7 +105,7 @@ class Runner:
         return Item(prompt.ids, reference, chunk.frames)
 
     def _batches(self, items: Sequence[Item], sampling: Sampling) -> Iterator[list[int]]:
-        """Indices of items in order, cut where the packed rows would exceed the bound; never empty."""
+        """Yield the indices of the items in order, split where the packed rows would exceed the limit; never empty."""
         batch: list[int] = []
         rows = 0
         for i, item in enumerate(items):
@@ -117,33 +119,33 @@ class Runner:
             yield batch
 
     def _steps(self, plans: Sequence[GenerationPlan]) -> int:
-        """Steps in all, for the progress bar: one per chunk and step, however they are batched."""
+        """Return the total for the progress bar: one for each chunk and step, however they are batched."""
         return sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
 
 
 class _Progress:
-    """Counts steps; an item's step counts one, so a batch of three advances by three."""
+    """Counts the steps of all items: one step of a batch of three counts three."""
 
     def __init__(self, on_step: OnStep | None, total: int):
         self.on_step, self.total, self.done = on_step, total, 0
 
     def advance(self, items: int) -> None:
-        """`items` items have taken one step."""
+        """Count one step of `items` items and report it."""
         self.done += items
         if self.on_step is not None:
             self.on_step(self.done, self.total)
 
 
-def waves(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:
-    """Groups of jobs that may run together: first what waits for nothing, then the chunks whose voice is that of a
-    first one. A plan's jobs come in order; jobs of a group share their sampling."""
-    jobs = [job for _, group in rounds(plans) for job in group]
+def run_order(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:
+    """Yield groups of jobs that may run together: first those that depend on nothing, then the chunks that take their
+    voice from a first chunk. The jobs of a plan stay in order. All jobs of a group have the same sampling settings."""
+    jobs = [job for _, group in upstream_order(plans) for job in group]
     for follows in (False, True):
         yield from _by_sampling(plans, [(p, c) for p, c in jobs if plans[p].chunks[c].follows_first is follows])
 
 
-def rounds(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:
-    """Groups of jobs that upstream runs together, in its order; jobs of a group share their sampling."""
+def upstream_order(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:
+    """Yield groups of jobs that upstream runs together, in its order, with the same sampling settings."""
     short = [(p, 0) for p, plan in enumerate(plans) if not plan.chunked]
     yield from _by_sampling(plans, short)
     for chunk in range(max((len(plan.chunks) for plan in plans), default=0)):

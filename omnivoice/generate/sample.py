@@ -1,9 +1,10 @@
 """The sampling loop: a batch of items from all-masked to codes.
 
-Items of one call share their sampling settings and are packed together; each brings its own noise, so an item's
-tokens do not depend on its neighbours. Whatever does not change from step to step is made before the loop, and nothing
-in it waits for the device. The model stops running as soon as nothing is masked (short items are done before the last
-step). Finite log-probabilities are checked once, after the loop. What goes into a batch is `run`'s business.
+The items of one call have the same sampling settings and are packed together. Each has its own noise, so its tokens do
+not depend on the other items. Everything that is constant over the steps is made before the loop, and nothing inside
+the loop waits for the device. The model stops running when nothing is masked any more: short items are complete before
+the last step. Whether the log-probabilities were finite is checked once, after the loop. `run.py` decides what goes
+into a batch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .step import Cells, predict, reveal
 def item_noise(
     config: LMConfig, items: Sequence[Item], generators: Sequence[torch.Generator], sampling: Sampling
 ) -> list[ItemNoise]:
-    """The noise of every item, drawn from its generator; one that is shared is drawn in upstream's order."""
+    """Return the noise of every item, drawn from its generator; from a shared one, in upstream's order."""
     shapes = [(config.codebooks, item.frames, config.audio_vocab_size) for item in items]
     return draw_noise(generators, shapes, _counts(config, items, sampling), sampling)
 
@@ -41,7 +42,7 @@ def _counts(config: LMConfig, items: Sequence[Item], sampling: Sampling) -> list
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """The model and where it runs; `sample` is the loop."""
+    """The language model, the device it computes on, and its CUDA graphs. `sample` is the loop."""
 
     lm: OmniVoiceLM
     text: TextEmbedding
@@ -52,9 +53,9 @@ class Sampler:
     def sample(
         self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling, on_step: Callable[[int], None]
     ) -> list[Tensor]:
-        """One [K, T] int64 tensor of codes per item, on the CPU.
+        """Return the codes of each item, [K, T] int64 on the CPU.
 
-        `on_step(len(items))` is called `sampling.steps` times. Raises NumericError when the output is not finite.
+        Calls `on_step(len(items))` `sampling.steps` times. Raises NumericError if the output is not finite.
         """
         config, device, speedups = self.lm.config, self.device, self.speedups
         counts = list(zip(*_counts(config, items, sampling)))  # [steps][items]
@@ -88,9 +89,9 @@ class Sampler:
         return [part.clone() for part in codes.cpu().split(packed.frames, dim=1)]
 
     def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
-        """`predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
+        """Return `predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
 
-        codes: those of the first step. Approximate settings have steps of their own, without graphs.
+        codes: those of the first step. Approximate settings use `ApproximateSteps`, without graphs.
         """
         if is_approximate(sampling):
             return ApproximateSteps(self.lm, packed, sampling, self.speedups)

@@ -1,8 +1,8 @@
 """How many tokens each step reveals (upstream models/omnivoice.py:1330-1350, 1598; as of 0.1.5).
 
-A shifted time grid of steps + 1 points: t' = shift * t / (1 + (shift - 1) * t). Step i reveals the share of
-all K * T tokens that lies between two points, rounded up, as long as any are left; the last step reveals
-the rest. Before 0.1.5 upstream's grid was one point too long; ports of that age are off by a step.
+A shifted time grid has steps + 1 points: t' = shift * t / (1 + (shift - 1) * t). Step i reveals the share of all
+K * T tokens between two points, rounded up, while any are left; the last step reveals the remaining ones. Before 0.1.5
+upstream's grid was one point too long, and ports of that version are off by a step.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import torch
 
 
 def time_grid(steps: int, shift: float) -> list[float]:
-    """steps + 1 points from 0 to 1, shifted; float32 arithmetic, as upstream's, since it decides roundings."""
+    """Return steps + 1 shifted points from 0 to 1. float32 arithmetic as in upstream, because it decides roundings."""
     t = torch.linspace(0.0, 1.0, steps + 1)
     return (shift * t / (1 + (shift - 1) * t)).tolist()
 
 
 def reveal_counts(tokens: int, steps: int, shift: float) -> tuple[int, ...]:
-    """Tokens to reveal at each step; they sum to `tokens`, and 0 follows once none are left."""
+    """Return how many tokens each step reveals. They sum to `tokens`; once none are left, the rest are 0."""
     grid, left, counts = time_grid(steps, shift), tokens, []
     for step in range(steps):
         share = math.ceil(tokens * (grid[step + 1] - grid[step]))

@@ -1,9 +1,9 @@
 """One decoding step: what the model predicts for every cell, and which predictions are revealed.
 
-Pure tensor maths with static shapes; nothing here waits for the device. Upstream takes three softmaxes
-(models/omnivoice.py:1419); since normalisers cancel, z = (1 + g) * conditional - g * unconditional has the same
-argmax, and max(z) - logsumexp(z) is the same confidence, within float32 rounding. Layer penalty: lower codebooks
-first. The mask token is never predicted.
+Pure tensor operations with static shapes; nothing here waits for the device. Upstream computes three softmaxes
+(models/omnivoice.py:1419). Because the normalisers cancel, z = (1 + g) * conditional - g * unconditional has the same
+argmax, and max(z) - logsumexp(z) is the same confidence, within float32 rounding. The layer penalty makes lower
+codebooks come first. The mask token is never predicted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..types import Sampling, Speedups
 from .noise import BatchNoise
 from .pack import PackedItems
 
-COLDEST = 1e-6  # below this a temperature would push every score out of float32; it is greedy long before
+COLDEST = 1e-6  # below this a temperature would push every score out of float32; sampling is greedy long before that
 CLASS_TOP_RATIO = 0.1  # of the vocabulary kept when tokens are sampled (upstream _filter_top_k)
 
 
@@ -57,7 +57,7 @@ def guide_in_one(conditional: Tensor, unconditional: Tensor | None, guidance: fl
 
 
 def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidance: float) -> Tensor:
-    """The same by upstream's three softmaxes, to compare with."""
+    """Compute the same with upstream's three softmaxes, for comparison."""
     log_probs = F.log_softmax(conditional, dim=-1)
     if unconditional is None:
         return log_probs
@@ -66,15 +66,15 @@ def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidanc
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Constant indices of a batch. layers: [K, 1] int64, 0 to K - 1. items: for each item, where its cells, codebook
-    by codebook, lie in the flattened [K, sum of T]: [K * T] int64."""
+    """Constant indices of a batch. layers: [K, 1] int64, 0 to K - 1. items: for each item, the positions of its cells
+    in the flattened [K, sum of T], codebook by codebook: [K * T] int64."""
 
     layers: Tensor
     items: tuple[Tensor, ...]
 
     @classmethod
     def of(cls, codebooks: int, frames: Sequence[int], device: torch.device) -> Cells:
-        """For items of these lengths, packed in this order."""
+        """Return the indices for items of these lengths, packed in this order."""
         cells = torch.arange(codebooks * sum(frames)).view(codebooks, -1)
         items = tuple(part.flatten().to(device) for part in cells.split(list(frames), dim=1))
         return cls(torch.arange(codebooks, device=device)[:, None], items)
@@ -91,10 +91,10 @@ def reveal(
     sampling: Sampling,
     mask_id: int,
 ) -> tuple[Tensor, Tensor]:
-    """Codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
+    """Return codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
 
-    log_probs: [sum of T, K, V] float32. Already revealed cells are never chosen again. Also returns a bool [],
-    whether the log-probabilities are free of NaN and Inf.
+    log_probs: [sum of T, K, V] float32. Revealed cells are never chosen again. Also returns a bool [] that says
+    whether the log-probabilities are finite.
     """
     best, tokens = log_probs.max(dim=-1)  # [sum of T, K]
     finite = torch.isfinite(best).all()
@@ -111,7 +111,7 @@ def reveal(
 
 
 def _sample_tokens(log_probs: Tensor, tokens: Tensor, noise: BatchNoise, step: int, temperature: float) -> Tensor:
-    """Tokens [sum of T, K], those of items that draw noise at this step chosen among the likeliest of each cell."""
+    """Return tokens [sum of T, K], sampled from the likeliest of each cell for items that draw noise at this step."""
     parts, start = [], 0
     for item in noise.items:
         rows = slice(start, start + item.shape[1])
@@ -123,7 +123,7 @@ def _sample_tokens(log_probs: Tensor, tokens: Tensor, noise: BatchNoise, step: i
 
 
 def _choose(log_probs: Tensor, noise: Tensor, temperature: float) -> Tensor:
-    """A sample among the likeliest tenth of the vocabulary of each cell: [K, T, V] -> [K, T]."""
+    """Sample from the likeliest tenth of the vocabulary of each cell: [K, T, V] -> [K, T]."""
     keep = math.ceil(CLASS_TOP_RATIO * log_probs.shape[-1])
     values, indices = log_probs.topk(keep, dim=-1)
     kept = torch.full_like(log_probs, -math.inf).scatter(-1, indices, values)

@@ -1,11 +1,10 @@
 """Voice files: a `VoicePrompt` as a safetensors file, one writer and one reader.
 
-Format 1: one tensor `codes`, int16 [K, T], and the metadata below; what else the metadata holds is ignored and gone
-when the voice is saved again. So keys may be added without a new version, as `consent` was: readers of before skip
-it. There is no stored preview: the codes are the recording, a hundredth of its size, and whoever has the model can
-listen to them (`Engine.decode_voice`). For the same reason they are personal data. Anyone can put such a file into a
-server's folders, so every code is checked on the CPU: an index out of range would poison a CUDA process. No paths,
-user names or settings are written.
+Format 1: one tensor `codes`, int16 [K, T], and the metadata written below. Other metadata is ignored and is not kept
+when the voice is saved again, so keys can be added without a new version. The codes are the recording at a hundredth
+of its size: anyone who has the model can listen to them (`Engine.decode_voice`), so no preview is stored, and a voice
+file is personal data. Anyone can put such a file into a server's folders, so every code is checked on the CPU: an index
+out of range would crash a CUDA process. No paths, user names or settings are written.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from .text_in import clean_text
 
 FORMAT = "omnivoice_voice"
 FORMAT_VERSION = 1
-NO_TRANSCRIPT = "this voice has no transcript: pace and likeness suffer; save it again with what its recording says"
-_MAX_CODEBOOK_SIZE = 1 << 15  # what int16 holds
+NO_TRANSCRIPT = "this voice has no transcript, which harms pace and likeness: save it again with its transcript"
+_MAX_CODEBOOK_SIZE = 1 << 15  # the range of int16
 
 
 def write_voice(path: str | PathLike[str], voice: VoicePrompt, *, overwrite: bool = True) -> Path:
-    """Write `voice` atomically and return the path written; replaces a voice file, never a file of another kind.
+    """Write `voice` atomically and return the path. It replaces a voice file, but never a file of another kind.
 
-    Text and labels pass `clean_text`. Raises FileError when writing fails, InputError (TextError) for a voice beyond
-    the limits: 64 codebooks, 60 s, 2000 characters, codes up to 32767.
+    Text and labels are cleaned. Raises FileError if writing fails, and InputError or TextError for a voice beyond the
+    limits: 64 codebooks, 60 s, 2000 characters, codes up to 32767.
     """
     codes = check_codes(voice.codes, max(CODEBOOK_SIZE, int(voice.codes.max()) + 1))
     metadata = {
@@ -89,9 +88,9 @@ def write_voices(voices: Sequence[tuple[Path, VoicePrompt]], *, overwrite: bool 
 
 
 def read_voice(path: str | PathLike[str]) -> VoicePrompt:
-    """Read a voice file; raises FileError that says what is wrong with it and what to do.
+    """Read a voice file; raises a FileError that says what is wrong with it and what to do.
 
-    A voice without a transcript comes with a warning; others that it was encoded with are not kept.
+    A voice without a transcript gets a warning. The warnings from its encoding are not stored.
     """
     name = shown_name(as_path(path))
     tensors, metadata = read_small_tensors(path, limit=MAX_VOICE_BYTES)
@@ -143,7 +142,7 @@ def _whole(metadata: Mapping[str, str], key: str, low: int, high: int, default: 
 
 
 def check_codes(codes: Tensor, codebook_size: int) -> Tensor:
-    """`codes` [K, T] when shape and every value are within the limits; raises InputError."""
+    """Return `codes` [K, T] if the shape and every value are within the limits; otherwise raise InputError."""
     if codes.ndim != 2:
         raise InputError(f"voice codes must have shape [K, T], got {list(codes.shape)}")
     K, T = codes.shape
@@ -157,11 +156,12 @@ def check_codes(codes: Tensor, codebook_size: int) -> Tensor:
 
 
 def clean_voice_text(text: object) -> str:
+    """Return a cleaned transcript; raises TextError."""
     return clean_text(text, name="voice text", limit=MAX_VOICE_TEXT_CHARS)
 
 
 def clean_label(label: object, name: str, limit: int = MAX_LABEL_CHARS) -> str:
-    """A free label on one line, at most `limit` characters, without what `clean_text` drops; raises TextError."""
+    """Return a label on one line, cleaned, of at most `limit` characters; raises TextError."""
     return " ".join(clean_text(label, name=name, limit=limit).split())
 
 

@@ -1,10 +1,9 @@
 """The Qwen3 transformer body, bidirectional, on packed documents (transformers modeling_qwen3.py:75-330).
 
-Unusual: there is no batch dimension, no padding, no mask and no cache. Rows are [S, E]; attention runs per document.
-The last layer computes attention, output projection and MLP for target rows alone, since nothing else is read.
-Query, key, value and gate, up are one linear each (`fused.py`), unless made with fused=False; other module names
-equal the checkpoint's. In-place operations touch only what was made in the same function. No sampling and no
-embeddings here.
+There is no batch dimension, no padding and no mask. Rows are [S, E]; attention runs per document. The last layer
+computes attention, output projection and MLP for target rows only, because no other output is used. Query, key and
+value are one linear layer, and gate and up another (`fused.py`), unless made with fused=False. All other module names
+equal the checkpoint's. In-place operations change only tensors made in the same function.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .prefix import KeyValueHook
 
 
 class Attention(nn.Module):
-    """Grouped-query self-attention with q/k RMS norm; every row of a document sees every other one."""
+    """Grouped-query self-attention with q/k RMS norm; every row of a document attends to all rows of it."""
 
     def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
         super().__init__()
@@ -41,7 +40,7 @@ class Attention(nn.Module):
         self.q_norm, self.k_norm = (Scale(D, device=device, dtype=dtype) for _ in range(2))
 
     def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool, kv: KeyValueHook | None) -> Tensor:
-        """x [S, E], already normed -> [S, E], or [R, E] when only the targets ask. kv: see `Body.forward`."""
+        """x [S, E], already normed -> [S, E], or [R, E] for the target rows only. kv: see `Body.forward`."""
         q, k, v = self._project(x, layout)  # [1, H or Hkv, S, D]
         if targets_only:
             q = q[:, :, layout.target_rows]  # [1, H, R, D]
@@ -52,30 +51,30 @@ class Attention(nn.Module):
         return self.o_proj(torch.cat(parts, dim=1).flatten(2)[0])
 
     def _project(self, x: Tensor, layout: PackedLayout) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys (both normed and rotated, as one tensor) and values, [1, H or Hkv, S, D]."""
+        """Return queries and keys, normed and rotated as one tensor, and values: [1, H or Hkv, S, D]."""
         joint = (
             self.qkv_proj(x) if self.fused else torch.cat([p(x) for p in (self.q_proj, self.k_proj, self.v_proj)], 1)
         )
         joint = joint.view(1, x.shape[0], -1, self.head_dim).transpose(1, 2)  # [1, H + 2 Hkv, S, D]
         qk, v = joint.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
         qk = normalize(qk.to(torch.float32), self.eps)
-        # In place, so qk changes: slices, since autograd refuses that of what split returns.
+        # In place on slices of qk: autograd does not allow in-place changes of what split returns.
         self.q_norm(qk[:, : self.heads]), self.k_norm(qk[:, self.heads :])
         q, k = rotate(qk, *layout.rope).to(x.dtype).split((self.heads, self.kv_heads), dim=1)
         return q, k, v
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """One document: q [1, H, Q, D], k and v [1, Hkv, L, D] -> [1, Q, H, D]."""
+    """Attend within one document: q [1, H, Q, D], k and v [1, Hkv, L, D] -> [1, Q, H, D]."""
     native = q.device.type == "cpu"
-    if not native:  # elsewhere enable_gqa makes some builds and devices fall back to the slow math kernel
+    if not native:  # enable_gqa makes some other builds and devices fall back to the slow math kernel
         groups = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
     return F.scaled_dot_product_attention(q, k, v, enable_gqa=native).transpose(1, 2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding of x [..., S, D] float32. cos, sin: [S, D] as `layout.rotary_table` makes them."""
+    """Apply the rotary embedding to x [..., S, D] float32. cos, sin: [S, D] from `layout.rotary_table`."""
     swapped = x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
     return (x * cos).add_(swapped.mul_(sin))
 
@@ -133,7 +132,7 @@ class Body(nn.Module):
     def forward(
         self, x: Tensor, layout: PackedLayout, *, targets_only: bool = True, kv: Sequence[KeyValueHook] | None = None
     ) -> Tensor:
-        """Embedded rows [S, E] -> normed target rows [R, E]; the last layer runs on them alone if targets_only.
+        """Embedded rows [S, E] -> normed target rows [R, E]; the last layer runs on them only if targets_only.
 
         kv: for each layer, a function from a pass's own keys and values to those attended to (`prefix.PrefixCache`).
         """

@@ -1,8 +1,7 @@
-"""Which of the checkpoint's linears are one matrix here: query, key, value; gate and up.
+"""Which linear layers of the checkpoint are one matrix here: query, key and value; gate and up.
 
-They take the same input, so one product does for all, with fewer and larger calls. The loader stacks the
-checkpoint's weights in the order of this table, and whatever else speaks the checkpoint's names (a LoRA) finds its
-rows through `fused_rows`. The table holds names and sizes only.
+They take the same input, so one larger product replaces several. The loader stacks the checkpoint's weights in the
+order of this table. Anything else that uses the checkpoint's names, such as a LoRA, finds its rows with `fused_rows`.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ FUSED = {"self_attn.qkv_proj": ("q_proj", "k_proj", "v_proj"), "mlp.gate_up_proj
 
 
 def part_rows(config: LMConfig) -> dict[str, int]:
-    """{part: output rows of it}."""
+    """Return {part: its number of output rows}."""
     queries, keys = config.heads * config.head_dim, config.kv_heads * config.head_dim
     inner = config.intermediate_size
     return {"q_proj": queries, "k_proj": keys, "v_proj": keys, "gate_proj": inner, "up_proj": inner}
 
 
 def fused_rows(config: LMConfig) -> dict[str, tuple[str, int, int]]:
-    """{weight in the checkpoint: (weight here, first row, rows)} for every fused linear, in stacking order."""
+    """Return {weight in the checkpoint: (weight here, first row, rows)} for every fused layer, in stacking order."""
     rows, found = part_rows(config), dict[str, tuple[str, int, int]]()
     for layer in range(config.layers):
         for fused, parts in FUSED.items():

@@ -1,10 +1,9 @@
 """The OmniVoice language model: text and audio embeddings in, audio logits of the target rows out.
 
-Audio position t of codebook k has its own embedding row, k * V + code; the K rows are summed (upstream
-models/omnivoice.py:379). Embedding is separate from the forward pass, since only the targets change from
-step to step. Unusual: no loss, no cache, no batch dimension; and the text embedding, a quarter of all weights of
-which a request reads some dozens of rows, is not part of the module: it stays on the CPU. Sampling lives in
-`generate/`.
+A code of codebook k has the embedding row k * V + code, and the K rows of a frame are summed (upstream
+models/omnivoice.py:379). Embedding is separate from the forward pass, because only the targets change from step to
+step. There is no loss and no batch dimension. The text embedding is a quarter of all weights, and a request reads a few
+dozen rows of it; it is not part of the module and stays on the CPU. Sampling is in `generate/`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .prefix import KeyValueHook
 
 @dataclass(frozen=True, eq=False)
 class TextEmbedding:
-    """The rows of text tokens: weight [vocabulary, E] on the CPU, in the dtype of the file and mapped from it."""
+    """The rows of text tokens: weight [vocabulary, E] on the CPU, in the file's dtype and memory-mapped from it."""
 
     weight: Tensor
 
@@ -34,9 +33,9 @@ class TextEmbedding:
 
 
 class OmniVoiceLM(nn.Module):
-    """Qwen3 body with audio embeddings and heads. State-dict keys equal the checkpoint's, but for fused linears.
+    """Qwen3 body with audio embeddings and heads. State-dict keys equal the checkpoint's, except for fused layers.
 
-    Weights are left uninitialised: `weights.load` fills every one or refuses. fused: see `lm/fused.py`.
+    Weights are not initialised here: `weights.load` sets every one of them. fused: see `lm/fused.py`.
     """
 
     def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype, fused: bool = True):
@@ -49,11 +48,11 @@ class OmniVoiceLM(nn.Module):
         self.audio_heads = ops.Linear(config.hidden_size, rows, bias=False, device=device, dtype=dtype)
 
     def get_dtype(self) -> torch.dtype:
-        """The dtype of the weights and of the rows it expects (ComfyUI's patcher asks for it)."""
+        """Return the dtype of the weights and of the rows it expects (ComfyUI's patcher calls this)."""
         return self.dtype
 
     def audio_offsets(self, device: torch.device) -> Tensor:
-        """[K, 1] int64: where each codebook's rows begin in the audio embedding."""
+        """Return [K, 1] int64: where each codebook's rows begin in the audio embedding."""
         return torch.arange(self.config.codebooks, device=device)[:, None] * self.config.audio_vocab_size
 
     def embed_audio(self, codes: Tensor, offsets: Tensor) -> Tensor:

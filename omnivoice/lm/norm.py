@@ -1,9 +1,9 @@
 """Root mean square normalisation, and the scale that a group of attention heads shares.
 
-Unusual: the weights are raw parameters of leaf modules, cast where they are used: some kilobytes that no host gains
-by offloading. Everything is computed in float32 and rounded once at the end, where the reference rounds before
-multiplying by the weight (transformers modeling_qwen3.py:51); in float32 that is the same. On a CPU, torch's own
-`rms_norm` is a chain of twenty calls over the whole tensor; here the sum of squares is one pass, the rest is per row.
+The weights are raw parameters of leaf modules, cast where they are used: a few kilobytes, which are not worth
+offloading. Everything is computed in float32 and rounded once at the end. The reference rounds before it multiplies by
+the weight (transformers modeling_qwen3.py:51); in float32 the two are equal. On a CPU, torch's own `rms_norm` is a
+chain of twenty calls over the tensor. Here the sum of squares is one pass, and everything else is computed per row.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def normalize(x: Tensor, eps: float) -> Tensor:
 
 @lru_cache(maxsize=8)
 def _constant(value: float) -> Tensor:
-    """A scalar on the CPU; never one that autograd would refuse later."""
+    """Return a scalar on the CPU that autograd accepts even if it is made in inference mode."""
     with torch.inference_mode(False):
         return torch.full((), value)

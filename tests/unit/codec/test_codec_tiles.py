@@ -19,7 +19,7 @@ from omnivoice.codec.hubert import Hubert
 from omnivoice.codec.layers import Layers, exact_linear
 from omnivoice.codec.products import strided_conv, to_one_channel
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
-from omnivoice.ops import TORCH_OPS, as_they_lie
+from omnivoice.ops import TORCH_OPS, weights_are_plain
 
 STRIDES = (8, 5, 4, 2, 3)
 ACOUSTIC = AcousticConfig(
@@ -182,7 +182,7 @@ def test_folded_normalisation_and_tiles(hubert, samples, monkeypatch):
     assert (extractor.stride, extractor.field) == (40, 10 + 2 * 5 + 2 * 10 + 20)
     x = noise(1, samples) * 3 + 0.7
     got = extractor(x)
-    monkeypatch.setattr("omnivoice.codec.hubert.as_they_lie", lambda *_: False)
+    monkeypatch.setattr("omnivoice.codec.hubert.weights_are_plain", lambda *_: False)
     assert_same(got, extractor(x))
 
 
@@ -269,7 +269,7 @@ def test_pending_patches_are_honoured(hubert):
     assert torch.equal(extractor(x), hubert.feature_extractor(x))
     conv = extractor.conv_layers[0].conv
     conv.weight_function = [lambda weight: weight.flip(2)]
-    assert not as_they_lie(extractor.conv_layers[0], x)
+    assert not weights_are_plain(extractor.conv_layers[0], x)
     got = extractor(x)
     conv.weight_function = []
     conv.weight.copy_(conv.weight.flip(2))
@@ -278,11 +278,11 @@ def test_pending_patches_are_honoured(hubert):
 
 def test_weights_elsewhere_or_otherwise_are_not_read():
     x = noise(2, 4)
-    assert as_they_lie(nn.Linear(4, 4), x)
-    assert not as_they_lie(nn.Linear(4, 4, dtype=torch.bfloat16), x)
-    assert not as_they_lie(nn.Linear(4, 4, device="meta"), x)
-    assert not as_they_lie(nn.Linear(4, 4), x.double())
+    assert weights_are_plain(nn.Linear(4, 4), x)
+    assert not weights_are_plain(nn.Linear(4, 4, dtype=torch.bfloat16), x)
+    assert not weights_are_plain(nn.Linear(4, 4, device="meta"), x)
+    assert not weights_are_plain(nn.Linear(4, 4), x.double())
     layer = nn.Linear(4, 4)
     layer.bias_function = [lambda bias: bias + 1]
-    assert not as_they_lie(layer, x)
+    assert not weights_are_plain(layer, x)
     assert torch.equal(exact_linear(layer, x), layer(x))

@@ -176,7 +176,7 @@ def test_exact_length(run):
         (["speak", "Hi", "--unconditional-every", "0"], "unconditional_every must be 1-64, got 0"),
         (["speak", "Hi", "--preset", "fast", "--prefix-every", "65"], "prefix_every must be 1-64, got 65"),
         (["speak", "Hi", "--design", "male, female"], "male"),
-        (["speak", "Hi", "--transcript", "x"], "--transcript goes with --voice"),
+        (["speak", "Hi", "--transcript", "x"], "--transcript needs --voice"),
         (["speak", "Hi", "--voice", "missing.wav", "--transcript", "x"], "missing.wav"),
         (["speak", "Hi", "-o", "nowhere/x.wav"], "folder nowhere does not exist"),
         (["speak", "Hi", "-o", "song.mp3"], "must end in .wav, got 'song.mp3'"),

@@ -34,7 +34,7 @@ class FakeCapturer:
 
     def __init__(self, on_replay=lambda recording: recording.work(), fails=None):
         self.on_replay, self.fails = on_replay, fails
-        self.recordings, self.besides, self.warm_ups, self.replays = [], [], 0, 0
+        self.recordings, self.shared, self.warm_ups, self.replays = [], [], 0, 0
 
     def suits(self, device):
         return device.type == "cpu"
@@ -43,12 +43,12 @@ class FakeCapturer:
         self.warm_ups += 1
         work()
 
-    def capture(self, work, device, beside):
+    def capture(self, work, device, shared):
         assert self.warm_ups > len(self.recordings), "warm up before recording"
-        assert beside is None or not beside.freed
+        assert shared is None or not shared.freed
         if self.fails is not None:
             raise self.fails
-        self.besides.append(beside)
+        self.shared.append(shared)
         self.recordings.append(FakeRecording(self, work))
         return self.recordings[-1]
 
@@ -202,7 +202,7 @@ def test_graphs_share_working_memory_with_a_living_one():
     for key in "abc":
         ask(graphs, key)
     first, second, _ = capturer.recordings
-    assert capturer.besides == [None, first, second]
+    assert capturer.shared == [None, first, second]
 
 
 def test_other_shapes_have_their_own_graph():
