@@ -38,7 +38,7 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
     request = checked_request(request)
     spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text)))
     text = " ".join(join_lines(piece.text) for piece in spoken)
-    language = None if request.language is None else language_id(request.language)
+    language = language_id(request.language)
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(request, spoken, tail_samples)

@@ -25,28 +25,15 @@ _SUBTAG = re.compile("[a-z0-9]{1,8}")
 _ACCEPTED = "auto, an id (en), a tag (en-US) and an English name are accepted"
 
 
-def language_id(value: str) -> str | None:
+def language_id(value: str | None) -> str | None:
     """Return the id of the language that `value` names: an id, a BCP 47 tag in any spelling, a name or an alias.
 
-    "auto", "" and their synonyms give None: the model guesses from the text. Raises InputError, with close matches,
-    for a language that is not known.
+    None, "auto", "" and their synonyms give None: the model guesses from the text. Raises InputError for a language
+    that is not known, with close matches.
     """
+    if value is None:
+        return None
     return _identified(value, _ids_by_key(), _table()["names"], "python -m omnivoice languages lists them all")
-
-
-def resolve_language(name: str | None) -> tuple[str | None, list[str]]:
-    """Return the same id and no warnings, or (None, [warning]) for a language that is not known.
-
-    Raises InputError for anything but a string or None; None is unspecified, as "auto" is.
-    """
-    if name is None:
-        return None, []
-    if not isinstance(name, str):
-        raise InputError(f"language must be a string or None, got {shown(name)}")
-    try:
-        return language_id(name), []
-    except InputError as error:
-        return None, [f"{error}. The model guesses the language from the text instead"]
 
 
 def language_options() -> tuple[tuple[str, str], ...]:

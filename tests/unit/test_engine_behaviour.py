@@ -307,10 +307,14 @@ def test_nothing_to_speak_is_an_error_and_no_model_call(engine, monkeypatch, tex
         say(engine, request(text))
 
 
-def test_unknown_language_warns_and_speaks(engine):
-    speech = say(engine, request(language="xx-nope"))[0]
-    assert any("xx-nope" in warning for warning in speech.warnings)
-    assert torch.equal(speech.codes[0], say(engine, request())[0].codes[0])
+def test_an_unknown_language_is_refused(engine):
+    with pytest.raises(InputError, match="'xx-nope' is not known"):
+        engine.plan([request(language="xx-nope")])
+
+
+@pytest.mark.parametrize("language", ["en", "EN", "en-US", "English", "en_GB"])
+def test_a_language_is_an_id_a_tag_or_a_name(engine, language):
+    assert engine.plan([request(language=language)])[0].language == "en"
 
 
 def test_design_as_object_and_as_string_agree(engine):

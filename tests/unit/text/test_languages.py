@@ -1,4 +1,4 @@
-"""Languages: all of upstream's ids and names in any case, tags and aliases, warnings for the rest."""
+"""Languages: all of upstream's ids and names in any case, tags and aliases; all others are refused."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ import pytest
 
 from omnivoice.errors import InputError
 from omnivoice.intake.tables import load_table
-from omnivoice.text.languages import (
-    language_id,
-    language_options,
-    resolve_language,
-    whisper_language_id,
-    whisper_languages,
-)
+from omnivoice.text.languages import language_id, language_options, whisper_language_id, whisper_languages
 
 
 def test_the_table_is_upstreams(asset: Callable) -> None:
@@ -29,14 +23,14 @@ def test_the_table_is_upstreams(asset: Callable) -> None:
 def test_every_id_and_name_resolves_in_any_case() -> None:
     for language, name in language_options():
         for written in (language, language.upper(), name, name.upper(), f" {name.lower()} "):
-            assert resolve_language(written) == (language, []), written
+            assert language_id(written) == language, written
 
 
 def test_every_alias_leads_to_a_language() -> None:
     names, aliases = (load_table("text/languages.json")[key] for key in ("names", "aliases"))
     assert len(aliases) > 300
     assert set(aliases.values()) <= set(names)
-    assert [alias for alias, language in aliases.items() if resolve_language(alias.upper()) != (language, [])] == []
+    assert [alias for alias, language in aliases.items() if language_id(alias.upper()) != language] == []
     assert not set(aliases) & set(names)
 
 
@@ -90,37 +84,39 @@ def test_every_alias_leads_to_a_language() -> None:
     ],
 )
 def test_aliases_and_tags(written: str, language: str) -> None:
-    assert resolve_language(written) == (language, [])
     assert language_id(written) == language
 
 
 def test_native_names(samples: dict) -> None:
     for written, language in samples["languages"]:
-        assert resolve_language(written) == (language, []), written
+        assert language_id(written) == language, written
 
 
 @pytest.mark.parametrize("written", [None, "", "  ", "auto", "Auto", "none", "None", "AUTO"])
 def test_unspecified_is_quiet(written: str | None) -> None:
-    assert resolve_language(written) == (None, [])
-    assert written is None or (language_id(written) is None and whisper_language_id(written) is None)
+    assert language_id(written) is None
+    assert written is None or whisper_language_id(written) is None
 
 
 @pytest.mark.parametrize("written", ["xx-nope", "Klingon", "q", "x" * 100_000, "\ud800", "-", "_-_", "()"])
-def test_unknown_is_told(written: str) -> None:
-    language, warnings = resolve_language(written)
-    assert language is None
-    assert len(warnings) == 1 and "is not known" in warnings[0] and "guesses" in warnings[0] and len(warnings[0]) < 400
+def test_an_unknown_language_is_refused(written: str) -> None:
+    with pytest.raises(InputError, match="is not known") as refused:
+        language_id(written)
+    assert len(str(refused.value)) < 400
 
 
-def test_close_matches_are_named() -> None:
-    assert "Portuguese (pt)" in resolve_language("Portugese")[1][0]
-    assert "Quechua" in resolve_language("quechua of cusco, quechua")[1][0] or resolve_language("Quechuan")[1]
-    assert "Ayacucho Quechua (quy)" in resolve_language("Quechu")[1][0]
+@pytest.mark.parametrize(
+    ("written", "close"), [("Portugese", "Portuguese (pt)"), ("Quechuan", "Quechua"), ("Quechu", "(quy)")]
+)
+def test_close_matches_are_named(written: str, close: str) -> None:
+    with pytest.raises(InputError) as refused:
+        language_id(written)
+    assert close in str(refused.value)
 
 
 def test_other_types_are_refused() -> None:
-    with pytest.raises(InputError, match="language must be a string or None, got 5"):
-        resolve_language(5)
+    with pytest.raises(InputError, match="language must be a string, got 5"):
+        language_id(5)
 
 
 @pytest.mark.parametrize("identify", [language_id, whisper_language_id])

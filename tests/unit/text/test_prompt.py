@@ -7,7 +7,7 @@ import pytest
 from omnivoice.text.characters import end_punctuation
 from omnivoice.text.clean import speakable
 from omnivoice.text.design import parse_design, render_design
-from omnivoice.text.languages import resolve_language
+from omnivoice.text.languages import language_id
 from omnivoice.text.prompt import build_prompt
 from omnivoice.text.tokenizer import TextTokenizer
 
@@ -26,7 +26,7 @@ def test_ids_equal_upstream(
             used,
             text=text,
             reference_text=transcript,
-            language=resolve_language(row.get("language"))[0],
+            language=language_id(row.get("language")),
             instruct=render_design(design, text) if design else None,
             denoise=transcript is not None,
         )
