@@ -1,7 +1,7 @@
-"""What is trained in ComfyUI: a private copy of the graph's language model.
+"""The model that is trained in ComfyUI: a private copy of the graph's language model.
 
-What is unusual: the graph's weights are inference tensors, and ComfyUI patches them in place; so each is copied, with
-the patches that a LoRA node put on it, in float32, and rounded once. Nothing of the graph's model is moved or changed.
+The graph's weights are inference tensors, and ComfyUI patches them in place. So each weight is copied, with the patches
+of LoRA nodes applied in float32, and rounded once. The graph's model is neither moved nor changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import lora, models
 
 @contextlib.contextmanager
 def training_mode() -> Iterator[None]:
-    """Gradients, inside ComfyUI's inference mode, and ComfyUI's own flag, which turns shortcuts off that have none."""
+    """Enable gradients inside ComfyUI's inference mode, and set ComfyUI's flag that disables code without gradients."""
     with torch.inference_mode(False), torch.enable_grad():
         mm.in_training = True
         try:
@@ -33,7 +33,10 @@ def training_mode() -> Iterator[None]:
 
 
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:
-    """auto: bfloat16 on GPUs that ComfyUI would use it on, else float32; never float16, whose gradients vanish."""
+    """Return the dtype for `choice`; auto is bfloat16 on GPUs where ComfyUI would use it, else float32.
+
+    Never float16, whose gradients vanish.
+    """
     if choice != "auto":
         return models.DTYPES[choice]
     slow = mm.is_device_cpu(device) or mm.is_device_mps(device)
@@ -42,7 +45,7 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
 @torch.no_grad()
 def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.device) -> OmniVoiceLM:
-    """The language model with its patches, unfused, on `place`; one weight at a time is there in float32."""
+    """Return an unfused, patched copy of the language model on `place`; only one weight at a time is float32."""
     config, patched = model.engine.lm.config, model.lm.get_key_patches()
     rows = fused_rows(config) if lora.is_fused(model) else {}
     module = OmniVoiceLM(config, ops=PLAIN_OPS, device=META, dtype=dtype, fused=False)
@@ -53,9 +56,9 @@ def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.dev
     tensors = {}
     for source, wanted in parts.items():
         (weight, _), *patches = patched[source]
-        whole = weight.to(device=place, dtype=torch.float32, copy=True)
-        whole = comfy.lora.calculate_weight(patches, whole, source) if patches else whole
+        full = weight.to(device=place, dtype=torch.float32, copy=True)
+        full = comfy.lora.calculate_weight(patches, full, source) if patches else full
         for name, first, count in wanted:
-            part = whole if count < 0 else whole.narrow(0, first, count)
+            part = full if count < 0 else full.narrow(0, first, count)
             tensors[name] = part.to(dtype, copy=True)
     return fill(module, tensors)

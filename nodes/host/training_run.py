@@ -1,7 +1,7 @@
-"""One training as the user of ComfyUI sees it: bar, line of progress, samples, cancel.
+"""A training run inside ComfyUI: progress bar, progress text, samples and cancel.
 
-What is unusual: ComfyUI's progress bar raises when the user cancels. That is caught, and told to the engine's loop,
-which then writes the state of the run; only afterwards does the cancel go on to ComfyUI.
+ComfyUI's progress bar raises when the user cancels. This is caught, so that the engine's loop can stop and write the
+training state first; the interrupt is raised again afterwards.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LOG = logging.getLogger("omnivoice_nodes")
 
 
 class TrainingRun:
-    """A trainer at work. language: of the samples. faults: what went wrong and stopped nothing."""
+    """A trainer with ComfyUI's progress and cancel. language: of the samples. faults: problems that did not end the
+    run."""
 
     def __init__(
         self,
@@ -41,13 +42,15 @@ class TrainingRun:
     ) -> None:
         self.model, self.trainer, self.folder, self.node_id, self.language = model, trainer, folder, node_id, language
         self.bar = comfy.utils.ProgressBar(trainer.settings.steps)
-        self.steps, self.tokens, self.seconds = 0, 0, 0.0  # done here, not in an earlier try
+        self.steps, self.tokens, self.seconds = 0, 0, 0.0  # of this execution, without those before a resume
         self.faults: list[str] = []
         self._validated, self._text, self._cancelled = math.nan, progress.ProgressText(node_id), False
 
     def train(self, *, keep: bool) -> Outcome:
-        """Until it ends or is cancelled. keep: then that ends the training alone; else it raises ComfyUI's interrupt,
-        when the state is written."""
+        """Train until the run ends or is cancelled.
+
+        A cancel raises ComfyUI's interrupt once the training state is written; with `keep` it ends only the training.
+        """
         on_sample = self._sample if self.folder is not None else None
         outcome = train(
             self.trainer, self.folder, on_step=self._step, on_validation=self._validation, on_sample=on_sample
@@ -59,7 +62,7 @@ class TrainingRun:
 
     @property
     def speed(self) -> float:
-        """Tokens a second."""
+        """Tokens per second."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
     def _step(self, report: StepReport) -> bool:
@@ -87,7 +90,7 @@ class TrainingRun:
         self._validated = loss
 
     def _sample(self, step: int) -> None:
-        """Speak with the model in training, always from the same seed."""
+        """Speak the sample text with the current weights, always with the same seed."""
         assert self.folder is not None
         model, settings = self.trainer.model, self.trainer.settings
         base = self.model.engine

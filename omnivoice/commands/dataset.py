@@ -1,4 +1,4 @@
-"""`dataset`: recordings and texts made ready to train on: checked, encoded, and every row told about."""
+"""`dataset`: check and encode recordings with transcripts for training, and report every rejected row."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Register `dataset`."""
     parser = commands.add_parser("dataset", help="check and encode recordings to train on", description=WANTED)
     parser.add_argument("source", help="folder, metadata.csv or .jsonl")
-    parser.add_argument("--language", help="of clips that do not say theirs: id or name, e.g. en; see: languages")
-    parser.add_argument("--instruct", metavar="WORDS", help="describes the voice of clips that do not say it")
-    parser.add_argument("--cache", metavar="FOLDER", help=f"where codes are kept; default: {FOLDER} in the dataset")
+    parser.add_argument("--language", help="language of clips without their own, e.g. en; see: languages")
+    parser.add_argument("--instruct", metavar="WORDS", help="description of the voice, for clips without their own")
+    parser.add_argument("--cache", metavar="FOLDER", help=f"cache for codes; default: {FOLDER} in the dataset")
     parser.add_argument(
         "--model", metavar="FOLDER", help=f"model folder or single file; default: {ENVIRONMENT}, or models/omnivoice/*"
     )
@@ -38,9 +38,9 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(options: argparse.Namespace) -> None:
-    """Encode what is not encoded yet, and print the report."""
+    """Encode the clips that are not in the cache, and print the report."""
     device = codec_device(usable_device(options.device))
-    manifest = read_manifest(options.source)  # first: a wrong path is told before the codec is read
+    manifest = read_manifest(options.source)  # first, so that a wrong path is refused before the codec is loaded
     dataset = build_dataset(
         manifest,
         load_encoder(options.model, options.codec, device),
@@ -63,9 +63,9 @@ def load_dataset(
     cache: str | PathLike[str] | None = None,
     on_clip: OnClip | None = None,
 ) -> Dataset:
-    """The dataset in a folder or list, encoded where it is not yet; cache: default `.omnivoice_codes` in its folder.
+    """Return the dataset in a folder or list, encoded with the help of a cache, by default `.omnivoice_codes` in it.
 
-    Raises InputError or FileError for a source without a usable clip, or that cannot be read.
+    Raises InputError or FileError for a source that cannot be read or has no usable clip.
     """
     return build_dataset(
         read_manifest(source),
@@ -79,12 +79,12 @@ def load_dataset(
 
 
 def default_cache(source: str | PathLike[str]) -> Path:
-    """The folder of codes that belongs to a dataset."""
+    """Return the default code cache of a dataset."""
     where = as_path(source)
     return (where if isdir(where) else where.parent) / FOLDER
 
 
 def load_encoder(model: str | None, codec: str | None, device: torch.device) -> CodecEncoder:
-    """The codec's encoder alone, from the model that is named or found."""
+    """Load only the codec's encoder, of the named model or the one that is found."""
     files = locate_checkpoint(find_model(model), codec)
     return load_codec_encoder(files.codec_config, files.codec_weights, ops=with_fast_linear(PLAIN_OPS), device=device)

@@ -1,6 +1,6 @@
-"""What `train` shows while it works: a line of progress, and curves for TensorBoard.
+"""The progress output of `train`: a line of text, and curves for TensorBoard.
 
-Unusual: nobody need be reading: a terminal or a pipe that is gone stops no training.
+A closed terminal or pipe does not end the training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..train.trainer import StepReport, clock
 
 
 class Progress:
-    """One line on a terminal, a line now and then elsewhere: step, loss, learning rate, speed, time left."""
+    """Step, loss, learning rate, speed and time left: one updating line on a terminal, occasional lines elsewhere."""
 
     EVERY_SECONDS = 10.0
 
@@ -26,7 +26,7 @@ class Progress:
         self._began, self._last, self._tokens = time.perf_counter(), -math.inf, 0
 
     def show(self, report: StepReport) -> None:
-        """After a step."""
+        """Show the report of a step."""
         self._tokens += report.tokens
         now = time.perf_counter()
         if not self._shown or (not self._terminal and now - self._last < self.EVERY_SECONDS and report.step > 1):
@@ -35,12 +35,12 @@ class Progress:
         self._print(progress_line(report, now - self._began, report.step - self._start, self._tokens), stay=True)
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Show a separate line."""
         if self._shown:
             self._print(text)
 
     def _print(self, text: str, *, stay: bool = False) -> None:
-        with contextlib.suppress(OSError):  # who was reading has left: what is being learnt must not be lost with them
+        with contextlib.suppress(OSError):  # the reader has gone, and the training must not be lost
             print(
                 f"\r{text:<79}" if self._terminal else text,
                 end="" if stay and self._terminal else "\n",
@@ -49,7 +49,7 @@ class Progress:
 
 
 def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -> str:
-    """`steps` steps with `tokens` rows took so many seconds up to this report."""
+    """Return the line for a report, after `steps` steps with `tokens` tokens in so many seconds."""
     left = int((report.steps - report.step) * seconds / max(1, steps))
     skipped = ", skipped" if report.skipped else ""
     return (
@@ -60,8 +60,10 @@ def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -
 
 @contextlib.contextmanager
 def tensorboard(folder: Path | None) -> Iterator[Callable[[str, float, int], None]]:
-    """Takes (name, value, step) for TensorBoard, and has all of it on the disk at the end; None: for nobody. Raises
-    InputError if TensorBoard is not installed."""
+    """Yield a function that takes (name, value, step) for TensorBoard; with folder None it does nothing.
+
+    Raises InputError if TensorBoard is not installed.
+    """
     if folder is None:
         yield lambda name, value, step: None
         return
@@ -73,4 +75,4 @@ def tensorboard(folder: Path | None) -> Iterator[Callable[[str, float, int], Non
     try:
         yield lambda name, value, step: writer.add_scalar(name, value, step)
     finally:
-        writer.close()  # what was written last is in its queue for up to two minutes
+        writer.close()  # or the last values stay in its queue for up to two minutes

@@ -31,7 +31,7 @@ from ..text.languages import language_id
 from ..types import Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, check_clip_codes, content_of
-from .manifests import Manifest, Row
+from .manifests import Manifest, Row, some_names
 
 _UNSET = ("", "none", "null")
 _MAX_NAMED = 5
@@ -90,9 +90,8 @@ def build_dataset(
     if not clips:
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
         raise InputError(f"no usable clip in {manifest.source}, {len(rejected)} rejected: {reasons}")
-    same = f"same recording and same text as an earlier clip: {_some(copies)}; used again" if copies else ""
-    notes = (*manifest.notes, *((same,) if same else ()), *store.notes)
-    return Dataset(tuple(clips), tuple(rejected), notes)
+    same = [f"clips with the recording and text of an earlier one, all used: {some_names(copies)}"] if copies else []
+    return Dataset(tuple(clips), tuple(rejected), (*manifest.notes, *same, *store.notes))
 
 
 def codec_identity(encoder: CodecEncoder) -> str:
@@ -196,7 +195,3 @@ def _plain(codes: Tensor) -> Tensor:
     """Return int16 codes on the CPU that are no inference tensor; hosts run nodes in inference mode."""
     with torch.inference_mode(False):
         return codes.to(torch.int16).clone()
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))

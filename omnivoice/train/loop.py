@@ -51,12 +51,10 @@ def train(
 ) -> Outcome:
     """Train until all steps are done or a stop is asked for; the trainer then holds the result.
 
-    folder: for training states and metrics, written by the main process; None writes nothing. Raises FileError before
-    the first step if its disk is too full for them.
+    folder: for training states and metrics, written by the main process. Raises FileError if its disk is too full.
     """
-    settings, world = trainer.settings, trainer.world
+    settings, world, reason = trainer.settings, trainer.world, "finished"
     writes = folder if world.is_main else None
-    reason = "finished"
     if settings.patience and trainer.stale >= settings.patience:
         return Outcome("no better", trainer.step_count)  # the run has already ended this way
     if writes and not trainer.finished:

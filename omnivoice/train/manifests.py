@@ -155,10 +155,10 @@ def _list_in(folder: Path, notes: list[str]) -> Path | None:
     lists = [name for name in names if name.lower().endswith(JSONL) and isfile(folder / name)]
     table = next((name for name in names if name.lower() == TABLE and isfile(folder / name)), None)
     if table:
-        notes += [f"{_some(lists)} not read: {table} is used instead"] if lists else []
+        notes += [f"{some_names(lists)} not read: {table} is used instead"] if lists else []
         return folder / table
     if len(lists) > 1:
-        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {_some(lists)}: keep or name one of them")
+        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {some_names(lists)}: keep or name one of them")
     return folder / lists[0] if lists else None
 
 
@@ -191,7 +191,7 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
     rejected += [(_name(p.relative_to(folder).as_posix()), "it has no recording of the same name") for p in orphans]
     others = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
     unused = [path.name for paths in others for path in paths]
-    notes = [f"{_some(unused)} not read: the recording has another transcript"] if unused else []
+    notes = [f"{some_names(unused)} not read: the recording has another transcript"] if unused else []
     notes += [f"{_name(path.relative_to(folder).as_posix())} not entered: {why}" for path, why in unread.items()]
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
 
@@ -276,10 +276,10 @@ def _from_lines(file: Path, lines: Lines, finder: _Finder, notes: list[str]) -> 
         else:
             rejected.append((_name(fields.name), found))
     if lines.unused:
-        notes.append(f"not used in {shown_name(file)}: {_some(list(lines.unused))}")
+        notes.append(f"not used in {shown_name(file)}: {some_names(list(lines.unused))}")
     names = Counter(fields.name for fields in lines.rows if not fields.reason)
     if repeated := [_name(name) for name, count in names.items() if count > 1]:
-        notes.append(f"names that occur more than once: {_some(repeated)}; all their rows are used")
+        notes.append(f"names that occur more than once: {some_names(repeated)}; all their rows are used")
     return Manifest(shown_name(file), tuple(rows), tuple(rejected), tuple(notes))
 
 
@@ -308,5 +308,6 @@ def _name(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[-_MAX_NAME_CHARS:])
 
 
-def _some(names: Sequence[str]) -> str:
+def some_names(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
     return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" * (len(names) > _MAX_NAMED))

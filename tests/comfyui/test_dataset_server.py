@@ -63,7 +63,7 @@ def test_a_folder_and_a_change_in_it(comfy, folder: Path) -> None:
     assert list((comfy.base / "user" / "omnivoice_codes").rglob("*.safetensors"))
     (folder / "b.txt").write_text(TEXT)
     told = report(comfy, prompt()).splitlines()
-    assert told[0].startswith("2 of 3 clips") and told[1].startswith("same recording and same text")
+    assert told[0].startswith("2 of 3 clips") and told[1].startswith("clips with the recording and text")
 
 
 def test_recordings_of_the_graph(comfy, folder: Path) -> None:

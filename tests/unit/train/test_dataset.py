@@ -278,7 +278,7 @@ def test_other_labels_are_kept(build: Build) -> None:
 def test_notes(build: Build) -> None:
     rows = [row(), row(name="copy"), row(name="other text", text="Good evening, all."), row(name="new", seed=2)]
     made = build(manifest(*rows, notes=("first",)))
-    assert made.notes == ("first", "same recording and same text as an earlier clip: copy; used again")
+    assert made.notes == ("first", "clips with the recording and text of an earlier one, all used: copy")
     assert len(made.clips) == 4
 
 
