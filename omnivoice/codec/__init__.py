@@ -1,4 +1,4 @@
-"""The HiggsAudio v2 codec, for inference: sound to codes and back, 8 codebooks, 25 frames a second, 24 kHz."""
+"""The HiggsAudio v2 codec for inference: 24 kHz audio to codes and back, 8 codebooks, 25 frames per second."""
 
 from .keys import (
     TRAINING_ONLY_PREFIXES,

@@ -1,6 +1,6 @@
 """The acoustic half: DAC encoder and decoder (descript-audio-codec; transformers modeling_dac.py:85-474).
 
-Unusual against DAC itself: the decoder has no final tanh, and its transposed convolutions have
+It differs from DAC in two points: the decoder has no final tanh, and its transposed convolutions have
 output_padding = stride % 2, so that every stride multiplies the length exactly
 (modeling_higgs_audio_v2_tokenizer.py:473-485). DAC's own quantizer is not part of this codec.
 """
@@ -14,36 +14,36 @@ from torch import Tensor, nn
 
 from ..config import AcousticConfig
 from ..ops import cast_to_input
-from . import tiles
-from .layers import Layers
-from .products import strided_conv, to_one_channel
+from . import tiling
+from .layers import LayerFactory
+from .matmul_conv import single_channel_conv, strided_conv
 
 DILATIONS = (1, 3, 9)
-EXACT_BLOCKS = 2  # of the decoder, where with some weights one rounding is a hundred times as large in the sound
-REACH = 3 * sum(DILATIONS)  # of three residual units, to each side
+EXACT_BLOCKS = 2  # of the decoder: with some weights, the audio magnifies their rounding errors a hundredfold
+RESIDUAL_REACH = 3 * sum(DILATIONS)  # positions to each side that three residual units depend on
 
 
 class Snake(nn.Module):
-    """x + sin(alpha * x)^2 / alpha, one alpha per channel. fast: see `tiles.snake`."""
+    """The activation x + sin(alpha * x)^2 / alpha, with one alpha per channel. fast: see `tiling.snake`."""
 
-    def __init__(self, channels: int, layers: Layers, *, fast: bool):
+    def __init__(self, channels: int, layers: LayerFactory, *, fast: bool):
         super().__init__()
         self.fast = fast
         self.alpha = layers.parameter(1, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, C, L] -> [B, C, L]. One new buffer instead of four: at the last stage each is 123 kB a frame."""
+        """[B, C, L] -> [B, C, L], with one new buffer: at the last stage, each takes 123 kB per frame."""
         alpha = cast_to_input(self.alpha, x)
         if x.device.type == "cpu" and torch.get_num_threads() == 1:
-            return tiles.snake(x, alpha, fast=self.fast)
+            return tiling.snake(x, alpha, fast=self.fast)
         wave = torch.mul(alpha, x).sin_().square_()
         return wave.mul_((alpha + 1e-9).reciprocal()).add_(x)
 
 
 class ResidualUnit(nn.Module):
-    """Dilated convolution of width 7 and a pointwise one, with a residual; keeps the length."""
+    """A dilated convolution of width 7 and a pointwise one, with a residual connection; keeps the length."""
 
-    def __init__(self, channels: int, dilation: int, layers: Layers, *, fast: bool = False):
+    def __init__(self, channels: int, dilation: int, layers: LayerFactory, *, fast: bool = False):
         super().__init__()
         self.snake1 = Snake(channels, layers, fast=fast)
         self.conv1 = layers.conv1d(channels, channels, 7, padding=3 * dilation, dilation=dilation)
@@ -56,9 +56,9 @@ class ResidualUnit(nn.Module):
 
 
 class EncoderBlock(nn.Module):
-    """Three residual units, then down by `stride` to twice the channels."""
+    """Three residual units, then a convolution that divides the length by `stride` and doubles the channels."""
 
-    def __init__(self, channels: int, stride: int, layers: Layers):
+    def __init__(self, channels: int, stride: int, layers: LayerFactory):
         super().__init__()
         self.res_unit1, self.res_unit2, self.res_unit3 = (ResidualUnit(channels, d, layers) for d in DILATIONS)
         self.snake1 = Snake(channels, layers, fast=False)
@@ -70,9 +70,9 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Up by `stride`, then three residual units."""
+    """A transposed convolution that multiplies the length by `stride`, then three residual units."""
 
-    def __init__(self, channels: int, outputs: int, stride: int, layers: Layers, *, fast: bool):
+    def __init__(self, channels: int, outputs: int, stride: int, layers: LayerFactory, *, fast: bool):
         super().__init__()
         self.snake1 = Snake(channels, layers, fast=fast)
         self.conv_t1 = layers.upsample(channels, outputs, stride)
@@ -85,9 +85,9 @@ class DecoderBlock(nn.Module):
 
 
 class AcousticEncoder(nn.Module):
-    """Sound to acoustic features, one frame per product of the strides."""
+    """Encodes audio into acoustic features; the product of the strides is the number of samples per frame."""
 
-    def __init__(self, config: AcousticConfig, layers: Layers):
+    def __init__(self, config: AcousticConfig, layers: LayerFactory):
         super().__init__()
         self.strides = config.downsampling_ratios
         width = config.encoder_hidden_size
@@ -97,29 +97,29 @@ class AcousticEncoder(nn.Module):
         self.conv2 = layers.conv1d(width * 2 ** len(self.strides), config.hidden_size, 3, padding=1)
 
     def frames(self, samples: int) -> int:
-        """How many frames `samples` samples become."""
+        """Return how many frames `samples` samples give."""
         for s in self.strides:
             samples = (samples + 2 * ((s + 1) // 2) - 2 * s) // s + 1
         return samples
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, 1, N] -> [B, E, frames(N)]."""
-        x, start = samples, nn.Sequential(self.conv1, self.block[0])
-        for stride, run in zip(self.strides, [start, *self.block[1:]]):
-            tile, reach = (-(-n // stride) * stride for n in (tiles.TILE, REACH + 3 + 2 * stride))
-            x = tiles.on_cpu(run, x, tile, before=reach, after=reach, down=stride)
+        x, first_block = samples, nn.Sequential(self.conv1, self.block[0])
+        for stride, run in zip(self.strides, [first_block, *self.block[1:]]):
+            tile, reach = (-(-n // stride) * stride for n in (tiling.TILE_LENGTH, RESIDUAL_REACH + 3 + 2 * stride))
+            x = tiling.run_tiled_on_cpu(run, x, tile, before=reach, after=reach, down=stride)
         return self.conv2(self.snake1(x))
 
 
 class AcousticDecoder(nn.Module):
-    """Acoustic features to sound.
+    """Decodes acoustic features into audio.
 
     Receptive field with the published strides (8, 5, 4, 2, 3): the features of frame t reach the samples
     960 t - 9458 to 960 t + 10392, so a sample depends on its own frame, the 10 before it and the 10 after it,
     and so does `CodecDecoder.decode` on the codes.
     """
 
-    def __init__(self, config: AcousticConfig, layers: Layers):
+    def __init__(self, config: AcousticConfig, layers: LayerFactory):
         super().__init__()
         self.strides = strides = config.upsampling_ratios
         width = config.decoder_hidden_size
@@ -133,11 +133,11 @@ class AcousticDecoder(nn.Module):
         self.snake1 = Snake(width // 2 ** len(strides), layers, fast=True)
         self.conv2 = layers.conv1d(width // 2 ** len(strides), 1, 7, padding=3)
 
-    def reach(self) -> tuple[int, int]:
-        """How many frames before and after a frame its samples depend on."""
-        low, high = -3, math.prod(self.strides) + 2  # what the last convolution sees, for the samples of frame 0
+    def context_frames(self) -> tuple[int, int]:
+        """Return how many frames before and after a frame its samples depend on."""
+        low, high = -3, math.prod(self.strides) + 2  # the inputs of the last convolution for the samples of frame 0
         for stride in reversed(self.strides):
-            low, high = low - REACH, high + REACH
+            low, high = low - RESIDUAL_REACH, high + RESIDUAL_REACH
             padding = (stride + 1) // 2
             low, high = (low + padding) // stride - 1, (high + padding) // stride
         return 3 - low, high + 3
@@ -145,12 +145,15 @@ class AcousticDecoder(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """[B, E, T] -> [B, 1, T * product of the strides]."""
         x = self.conv1(features)
-        for i, (stride, run) in enumerate(zip(self.strides, [*self.block[:-1], self._end])):
-            reach, tile = -(-(REACH + 3) // stride) + 2, max(1, tiles.TILE // stride)
-            # A tile's edge rounds otherwise: not in the exact blocks, which have a 24th of the samples at most.
-            x = run(x) if i < EXACT_BLOCKS else tiles.on_cpu(run, x, tile, before=reach, after=reach, up=stride)
+        for i, (stride, run) in enumerate(zip(self.strides, [*self.block[:-1], self._last_block])):
+            reach, tile = -(-(RESIDUAL_REACH + 3) // stride) + 2, max(1, tiling.TILE_LENGTH // stride)
+            # Tiles round differently at their edges, so the exact blocks, with at most 1/24 of the samples, run whole.
+            if i < EXACT_BLOCKS:
+                x = run(x)
+            else:
+                x = tiling.run_tiled_on_cpu(run, x, tile, before=reach, after=reach, up=stride)
         return x
 
-    def _end(self, x: Tensor) -> Tensor:
-        """The last block and what follows it."""
-        return to_one_channel(self.conv2, self.snake1(self.block[-1](x)))
+    def _last_block(self, x: Tensor) -> Tensor:
+        """Run the last block, the final activation and the convolution to one channel."""
+        return single_channel_conv(self.conv2, self.snake1(self.block[-1](x)))

@@ -1,8 +1,8 @@
-"""What the codec's weight file holds besides the module's own keys, and how the loader is to treat it.
+"""The tensors of the codec's weight file that are not keys of its modules, and how the loader treats them.
 
-The published file has 527 tensors. 485 of them go into `CodecEncoder` and `CodecDecoder` key for key; two are the
-weight-normed kernel of HuBERT's positional convolution, which the loader folds into one plain weight; 40 serve
-training alone and are not loaded. Nothing here reads a file.
+The published file has 527 tensors. 485 of them are loaded into `CodecEncoder` and `CodecDecoder` under their own keys.
+Two are the weight-normed kernel of HuBERT's positional convolution, which the loader folds into one plain weight. 40
+are used in training only and are not loaded. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ WEIGHT_NORM_PAIRS = (
 
 
 def is_training_only(key: str) -> bool:
-    """Whether the tensor of this name in a codec file is of no use for encoding and decoding."""
+    """Whether the tensor with this key is used in training only."""
     return key.startswith(TRAINING_ONLY_PREFIXES) or key.endswith(TRAINING_ONLY_SUFFIXES)
 
 
 def fold_weight_norm(gain: Tensor, direction: Tensor) -> Tensor:
-    """The kernel that a weight-normed convolution applies: gain * direction / |direction|, one norm per tap.
+    """Return the kernel that a weight-normed convolution applies: gain * direction / |direction|, one norm per tap.
 
-    gain [1, 1, k], direction [out, in, k] -> [out, in, k] float32; both are taken to float32 first. The norm
+    gain [1, 1, k], direction [out, in, k] -> [out, in, k] float32; both are converted to float32 first. The norm
     runs over dims 0 and 1 (weight_norm with dim=2, transformers modeling_hubert.py:72).
     """
     gain, direction = gain.to(torch.float32), direction.to(torch.float32)

@@ -1,7 +1,7 @@
-"""`Ops` with the device and dtype filled in: what every module of the codec makes its layers with.
+"""The factory that every module of the codec makes its layers with: an `Ops` with device and dtype filled in.
 
-Unusual: layers are left as the layer library leaves them; the loader fills every weight. Raw parameters are
-for leaf modules only, and are cast where they are used (`ops.cast_to_input`).
+Weights are not initialised here, because the loader fills every one. Only leaf modules have raw parameters, which are
+cast where they are used (`ops.cast_to_input`).
 """
 
 from __future__ import annotations
@@ -16,28 +16,26 @@ from ..ops import Ops, weights_are_plain
 
 
 def exact_linear(layer: nn.Module, x: Tensor) -> Tensor:
-    """layer(x) through torch's own product, whose rounding is upstream's.
+    """Return layer(x), computed by torch's own product, which rounds as upstream does.
 
-    For what a decision between codes or the decoder's first stages hang on: with some weights, one rounding there is a
-    hundred times as large in the sound. The products are small.
+    It is used where rounding can change a code or reaches the decoder's first stages: with some weights, the audio
+    magnifies an error there a hundredfold. The products are small.
     """
     if isinstance(layer, nn.Linear) and weights_are_plain(layer, x):
         return F.linear(x, layer.weight, layer.bias)
-    result = layer(x)
-    assert isinstance(result, Tensor)
-    return result
+    return layer(x)
 
 
 @dataclass(frozen=True)
-class Layers:
-    """Constructors of weighted layers on one device, in one dtype."""
+class LayerFactory:
+    """Makes weighted layers on one device, in one dtype."""
 
     ops: Ops
     device: torch.device | str | None
     dtype: torch.dtype
 
     def linear(self, inputs: int, outputs: int) -> nn.Module:
-        """[..., inputs] -> [..., outputs], with bias."""
+        """Make a linear layer with bias: [..., inputs] -> [..., outputs]."""
         return self.ops.Linear(inputs, outputs, device=self.device, dtype=self.dtype)
 
     def conv1d(
@@ -52,7 +50,7 @@ class Layers:
         groups: int = 1,
         bias: bool = True,
     ) -> nn.Module:
-        """[B, inputs, L] -> [B, outputs, L']."""
+        """Make a convolution: [B, inputs, L] -> [B, outputs, L']."""
         return self.ops.Conv1d(
             inputs,
             outputs,
@@ -67,7 +65,7 @@ class Layers:
         )
 
     def upsample(self, inputs: int, outputs: int, stride: int) -> nn.Module:
-        """[B, inputs, L] -> [B, outputs, L * stride]: transposed convolution, for odd strides too."""
+        """Make a transposed convolution: [B, inputs, L] -> [B, outputs, L * stride], also for odd strides."""
         return self.ops.ConvTranspose1d(
             inputs,
             outputs,
@@ -80,13 +78,13 @@ class Layers:
         )
 
     def layer_norm(self, width: int, eps: float) -> nn.Module:
-        """Over the last dimension."""
+        """Make a layer norm over the last dimension."""
         return self.ops.LayerNorm(width, eps=eps, device=self.device, dtype=self.dtype)
 
     def channel_norm(self, channels: int) -> nn.Module:
-        """[B, channels, L]: each channel on its own over the whole length."""
+        """Make a norm of [B, channels, L] that treats each channel separately, over the whole length."""
         return self.ops.GroupNorm(channels, channels, device=self.device, dtype=self.dtype)
 
     def parameter(self, *shape: int) -> nn.Parameter:
-        """A raw parameter, uninitialised."""
+        """Make a raw parameter, uninitialised."""
         return nn.Parameter(torch.empty(shape, device=self.device, dtype=self.dtype), requires_grad=False)

@@ -1,11 +1,11 @@
-"""The codec: mono sound at 24 kHz to codes [K, T] and back (modeling_higgs_audio_v2_tokenizer.py:453-588).
+"""The codec: mono audio at 24 kHz to codes [K, T] and back (modeling_higgs_audio_v2_tokenizer.py:453-588).
 
-Encoding fuses two views of the sound, DAC features of the 24 kHz signal and HuBERT features of the same
-signal at 16 kHz, and quantizes the fusion; decoding goes through the acoustic decoder alone. Unusual: two modules,
-since speaking does not need the encoder; the small quantizer is in both. State-dict keys equal the checkpoint's, see
-`keys`. Weights are left uninitialised: the loader fills every one. Computes in float32; where weights lie and in
-which dtype is the business of `ops`. No buffers, no training parts, one recording at a time. Levels, silence,
-clipping to whole frames and channel mixing are the caller's business (`audio/`).
+Encoding joins DAC features of the 24 kHz signal and HuBERT features of the same signal at 16 kHz, and quantizes the
+result. Decoding uses the acoustic decoder only. Encoder and decoder are two modules, because speaking does not need
+the encoder; the small quantizer is in both. State-dict keys equal the checkpoint's (see `keys`). Weights are not
+initialised here; the loader fills every one. Computation is in float32; `ops` decides the device and dtype of stored
+weights. There are no buffers and no training parts, and one recording is processed at a time. Levels, silence, cutting
+to whole frames and channel mixing are done by the caller (`audio/`).
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from ..errors import AudioError, InputError
 from ..ops import Ops
 from .acoustic import AcousticDecoder, AcousticEncoder
 from .hubert import Hubert
-from .layers import Layers, exact_linear
+from .layers import LayerFactory, exact_linear
 from .quantizer import ResidualQuantizer
 from .semantic import SemanticEncoder
-from .tiles import in_tiles
+from .tiling import run_tiled
 
-# Zeros on each side of HuBERT's input: half of the 320 samples by which its frames advance.
+# Zeros on each side of HuBERT's input: half of its hop of 320 samples.
 SEMANTIC_PADDING = 160
 # 32 s, more than upstream decodes at once by default (30 s): about 0.5 GB of working memory on a GPU, 0.3 GB on a CPU.
 WINDOW_FRAMES = 800
 
 
 class CodecEncoder(nn.Module):
-    """HiggsAudio v2 tokenizer, sound to codes. An encoded frame depends on the whole recording."""
+    """The encoder of the HiggsAudio v2 tokenizer. An encoded frame depends on the whole recording."""
 
     def __init__(
         self, config: CodecConfig, *, ops: Ops, device: torch.device | str | None = None, dtype: torch.dtype
     ) -> None:
         super().__init__()
-        layers = Layers(ops, device, dtype)
+        layers = LayerFactory(ops, device, dtype)
         self.config = config
         self.dtype = dtype
         self.acoustic_encoder = AcousticEncoder(config.acoustic, layers)
@@ -48,17 +48,16 @@ class CodecEncoder(nn.Module):
         self.quantizer = ResidualQuantizer(config, layers)
 
     def get_dtype(self) -> torch.dtype:
-        """The dtype that the weights were made in (ComfyUI's patcher asks for it)."""
+        """Return the dtype of the weights; ComfyUI's patcher calls this."""
         return self.dtype
 
     @torch.no_grad()
     def encode(self, samples: Tensor) -> Tensor:
-        """Sound -> codes.
+        """Return the codes of a recording: [K, T] int64, K = `config.codebooks`, on the device of `samples`.
 
-        samples: [1, N] float32 at `config.sample_rate` (24 kHz), on the device to compute on. Returns
-        [K, T] int64 there, K = `config.codebooks`. T = N / hop for whole frames (hop = 960); a rest of
-        less than a frame may or may not become a frame of its own, as upstream does, so clip first.
-        Raises AudioError for another shape or dtype, and below one frame.
+        samples: [1, N] float32 at `config.sample_rate` (24 kHz). T = N / hop for whole frames (hop = 960). As in
+        upstream, an incomplete last frame may or may not count, so cut to whole frames first. Raises AudioError for
+        another shape or dtype, and for less than one frame.
         """
         hop = self.config.hop_length
         if samples.ndim != 2 or samples.shape[0] != 1 or samples.dtype != torch.float32:
@@ -77,7 +76,7 @@ class CodecEncoder(nn.Module):
         return self.quantizer.encode(fused[0])
 
     def _semantic(self, samples: Tensor) -> Tensor:
-        """[1, N] -> [1, E', T]."""
+        """Return the semantic features: [1, N] -> [1, E', T]."""
         low = resample(samples, self.config.sample_rate, self.config.semantic_sample_rate)
         padded = F.pad(low, (SEMANTIC_PADDING, SEMANTIC_PADDING))
         features = self.semantic_model(padded, self.config.semantic_downsample)  # [1, T, E']
@@ -85,7 +84,7 @@ class CodecEncoder(nn.Module):
 
 
 class CodecDecoder(nn.Module):
-    """HiggsAudio v2 tokenizer, codes to sound.
+    """The decoder of the HiggsAudio v2 tokenizer.
 
     A decoded sample depends on the codes of its own frame, the 10 before it and the 10 after it (`AcousticDecoder`).
     """
@@ -94,7 +93,7 @@ class CodecDecoder(nn.Module):
         self, config: CodecConfig, *, ops: Ops, device: torch.device | str | None = None, dtype: torch.dtype
     ) -> None:
         super().__init__()
-        layers = Layers(ops, device, dtype)
+        layers = LayerFactory(ops, device, dtype)
         self.config = config
         self.dtype = dtype
         self.acoustic_decoder = AcousticDecoder(config.acoustic, layers)
@@ -102,18 +101,17 @@ class CodecDecoder(nn.Module):
         self.quantizer = ResidualQuantizer(config, layers)
 
     def get_dtype(self) -> torch.dtype:
-        """The dtype that the weights were made in (ComfyUI's patcher asks for it)."""
+        """Return the dtype of the weights; ComfyUI's patcher calls this."""
         return self.dtype
 
     @torch.no_grad()
     def decode(self, codes: Tensor, *, windows: bool = True) -> Tensor:
-        """Codes -> sound.
+        """Return the audio of `codes`: [1, T * hop] float32 at `config.sample_rate`, on the device of the codes.
 
-        codes: [K, T] int64, 0 <= code < `config.codebook_size`, on the device to compute on. Returns
-        [1, T * hop] float32 there, at `config.sample_rate`. windows: decode longer codes in windows of
-        `WINDOW_FRAMES`, each with all the context that its samples depend on, so that working memory stays that of
-        one window; the sound is the same up to rounding. Raises InputError for another shape or codes
-        out of range (the mask id is out of range too).
+        codes: [K, T] int64, 0 <= code < `config.codebook_size`. windows: decode long codes in windows of
+        `WINDOW_FRAMES`, each with all the context that its samples depend on, so that working memory is bounded; the
+        audio is the same up to rounding. Raises InputError for another shape and for codes out of range, which the
+        mask is too.
         """
         K, size = self.config.codebooks, self.config.codebook_size
         if codes.ndim != 2 or codes.shape[0] != K or codes.shape[1] == 0 or codes.dtype != torch.int64:
@@ -124,8 +122,8 @@ class CodecDecoder(nn.Module):
             raise InputError(f"codes must be 0-{size - 1}, got {low} to {high}")
         if not windows:
             return self._decode(codes)
-        before, after = self.acoustic_decoder.reach()
-        return in_tiles(self._decode, codes, WINDOW_FRAMES, before=before, after=after, up=self.config.hop_length)
+        before, after = self.acoustic_decoder.context_frames()
+        return run_tiled(self._decode, codes, WINDOW_FRAMES, before=before, after=after, up=self.config.hop_length)
 
     def _decode(self, codes: Tensor) -> Tensor:
         """[K, T] -> [1, T * hop]."""

@@ -1,7 +1,7 @@
 """Residual vector quantization with Euclidean codebooks (modeling_higgs_audio_v2_tokenizer.py:159-208, 399-450).
 
-Unusual: the distances are computed in upstream's order of operations, since a better conditioned form would
-decide near ties differently. Codebooks are raw parameters, not buffers; no moving averages are kept.
+Distances are computed in upstream's order of operations, because a better conditioned form would decide near ties
+differently. Codebooks are raw parameters, not buffers, and have no moving averages.
 """
 
 from __future__ import annotations
@@ -14,54 +14,54 @@ from torch import Tensor, nn
 
 from ..config import CodecConfig
 from ..ops import cast_to_input
-from .layers import Layers, exact_linear
+from .layers import LayerFactory, exact_linear
 
 
 class Codebook(nn.Module):
-    """A table of vectors, [codes, D]."""
+    """One codebook: a table of vectors [codes, D]."""
 
-    def __init__(self, size: int, width: int, layers: Layers):
+    def __init__(self, size: int, width: int, layers: LayerFactory):
         super().__init__()
         self.embed = layers.parameter(size, width)
 
     def nearest(self, x: Tensor) -> Tensor:
-        """[T, D] -> [T] int64; of equally near codes, the lowest."""
+        """Return the nearest code of each vector: [T, D] -> [T] int64; the lowest of equally near ones."""
         embed = cast_to_input(self.embed, x)
         squares = x.pow(2).sum(dim=1, keepdim=True)  # [T, 1]
         return (squares - (2 * x) @ embed.T + embed.pow(2).sum(dim=1)).argmin(dim=1)
 
     def forward(self, codes: Tensor) -> Tensor:
-        """[T] int64 -> [T, D] float32 on the device of the codes."""
+        """Return the vector of each code: [T] int64 -> [T, D] float32 on the device of the codes."""
         return F.embedding(codes, self.embed.to(device=codes.device, dtype=torch.float32))
 
 
 class Stage(nn.Module):
-    """One codebook of low width between two projections."""
+    """One level of the quantizer: a narrow codebook between two projections."""
 
-    def __init__(self, config: CodecConfig, layers: Layers):
+    def __init__(self, config: CodecConfig, layers: LayerFactory):
         super().__init__()
         self.codebook = Codebook(config.codebook_size, config.codebook_dim, layers)
         self.project_in = layers.linear(config.hidden_size, config.codebook_dim)
         self.project_out = layers.linear(config.codebook_dim, config.hidden_size)
 
     def nearest(self, x: Tensor) -> Tensor:
-        """[T, E] -> codes [T] int64."""
+        """Return the nearest codes: [T, E] -> [T] int64."""
         return self.codebook.nearest(exact_linear(self.project_in, x))
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Codes [T] -> [T, E]."""
+        """Return the vectors of codes: [T] -> [T, E]."""
         return exact_linear(self.project_out, self.codebook(codes))
 
 
 class ResidualQuantizer(nn.Module):
-    """Stages in a row, each coding what the ones before it left over."""
+    """Stages in sequence; each codes the residual that the stages before it leave."""
 
-    def __init__(self, config: CodecConfig, layers: Layers):
+    def __init__(self, config: CodecConfig, layers: LayerFactory):
         super().__init__()
         self.quantizers = nn.ModuleList([Stage(config, layers) for _ in range(config.codebooks)])
 
     def encode(self, x: Tensor) -> Tensor:
-        """[T, E] -> codes [K, T] int64."""
+        """Return the codes of vectors: [T, E] -> [K, T] int64."""
         codes = []
         for stage in self.quantizers:
             assert isinstance(stage, Stage)
@@ -70,7 +70,7 @@ class ResidualQuantizer(nn.Module):
         return torch.stack(codes)
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Codes [K, T], K at most the number of stages -> [T, E]: the sum of what the stages stand for."""
+        """Return the sum of the stages' vectors: codes [K, T], K at most the number of stages -> [T, E]."""
         parts = [stage(row) for stage, row in zip(self.quantizers, codes)]
         return sum(parts[1:], start=parts[0])
 

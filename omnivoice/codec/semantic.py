@@ -1,6 +1,6 @@
 """The semantic encoder: convolutions over HuBERT features (modeling_higgs_audio_v2_tokenizer.py:246-322).
 
-Module names equal the checkpoint's. Its counterpart, the semantic decoder, serves training and is not here.
+Module names equal the checkpoint's. The semantic decoder is used in training only and is not implemented.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import CodecConfig
-from .layers import Layers
+from .layers import LayerFactory
 
 
 class ResidualUnit(nn.Module):
-    """Dilated and pointwise convolution with ELU before each, and a residual."""
+    """A dilated and a pointwise convolution, each after an ELU, with a residual connection."""
 
-    def __init__(self, channels: int, kernel: int, dilation: int, layers: Layers):
+    def __init__(self, channels: int, kernel: int, dilation: int, layers: LayerFactory):
         super().__init__()
         padding = (kernel - 1) // 2 * dilation
         self.conv1 = layers.conv1d(channels, channels, kernel, padding=padding, dilation=dilation, bias=False)
@@ -27,9 +27,9 @@ class ResidualUnit(nn.Module):
 
 
 class SemanticBlock(nn.Module):
-    """Residual units, then a convolution that may change width and length."""
+    """Residual units, then a convolution that can change width and length."""
 
-    def __init__(self, config: CodecConfig, inputs: int, outputs: int, stride: int, layers: Layers):
+    def __init__(self, config: CodecConfig, inputs: int, outputs: int, stride: int, layers: LayerFactory):
         super().__init__()
         units = [ResidualUnit(inputs, config.unit_kernel_size, d, layers) for d in config.block_dilations]
         self.res_units = nn.ModuleList(units)
@@ -44,9 +44,9 @@ class SemanticBlock(nn.Module):
 
 
 class SemanticEncoder(nn.Module):
-    """HuBERT features to the semantic half of what is quantized."""
+    """Encodes HuBERT features into the semantic half of the quantizer's input."""
 
-    def __init__(self, config: CodecConfig, layers: Layers):
+    def __init__(self, config: CodecConfig, layers: LayerFactory):
         super().__init__()
         width, kernel = config.semantic.hidden_size, config.kernel_size
         self.conv = layers.conv1d(width, width, kernel, padding=kernel // 2, bias=False)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..codec.acoustic import REACH
-from ..codec.hubert import FRAMES
+from ..codec.acoustic import RESIDUAL_REACH
+from ..codec.hubert import TILE_FRAMES
 from ..codec.model import WINDOW_FRAMES
-from ..codec.tiles import TILE
+from ..codec.tiling import TILE_LENGTH
 from ..config import CodecConfig, LMConfig
 from ..types import GenerationPlan, Sampling
 
@@ -116,7 +116,7 @@ def estimate_decoding(frames: int, codec: CodecConfig, *, on_cpu: bool) -> int:
     strides = codec.acoustic.upsampling_ratios
     for i, stride in enumerate(strides, start=1):
         inside = 3 * length * stride * width // 2
-        tile = max(1, TILE // stride) + 2 * (-(-(REACH + 3) // stride) + 2)
+        tile = max(1, TILE_LENGTH // stride) + 2 * (-(-(RESIDUAL_REACH + 3) // stride) + 2)
         share = min(1.0, tile / length) if on_cpu else 1.0
         outputs = length * stride * (width // 2 if i < len(strides) else 1)  # the last one yields the audio
         widest = max(widest, _stage(length * width, outputs, inside, share))
@@ -131,7 +131,7 @@ def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> in
     length, width = max(1, int(seconds * codec.sample_rate)), codec.acoustic.encoder_hidden_size
     widest, inputs, extra = _features(seconds, codec, on_cpu=on_cpu), 1, 1  # the first stage widens its input itself
     for stride in codec.acoustic.downsampling_ratios:
-        share = min(1.0, (TILE + 2 * REACH) / length) if on_cpu else 1.0
+        share = min(1.0, (TILE_LENGTH + 2 * RESIDUAL_REACH) / length) if on_cpu else 1.0
         inside = (3 + extra) * length * width
         widest = max(widest, _stage(length * inputs, 2 * length * width // stride, inside, share))
         length, width = -(-length // stride), 2 * width
@@ -144,7 +144,7 @@ def _features(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> float:
     config = codec.semantic
     samples = seconds * codec.semantic_sample_rate
     if on_cpu:
-        samples = min(samples, FRAMES * math.prod(config.conv_stride))
+        samples = min(samples, TILE_FRAMES * math.prod(config.conv_stride))
     return samples / config.conv_stride[0] * config.conv_dim[0] * (2 if on_cpu else 3)
 
 

@@ -46,7 +46,7 @@ class Codec(nn.Module):
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread():
-    """Layers this small lose more to waiting for a second thread than they gain."""
+    """LayerFactory this small lose more to waiting for a second thread than they gain."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,6 +1,6 @@
-"""The codec's ways to be quick and small: tiles, windows, the folded normalisation, half of HuBERT's last layer.
+"""The codec's shortcuts for speed and memory: tiles, windows, the folded norm, half of HuBERT's last layer.
 
-Each is compared with the plain way, on the recorded small models, and must give way where weights are not as they lie.
+Each is compared with the plain computation on small models, and must not be used where a host patches the weights.
 """
 
 import math
@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from omnivoice.codec import CodecDecoder, CodecEncoder, model, tiles
+from omnivoice.codec import CodecDecoder, CodecEncoder, model, tiling
 from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, Snake
 from omnivoice.codec.hubert import Hubert
-from omnivoice.codec.layers import Layers, exact_linear
-from omnivoice.codec.products import strided_conv, to_one_channel
+from omnivoice.codec.layers import LayerFactory, exact_linear
+from omnivoice.codec.matmul_conv import single_channel_conv, strided_conv
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
 from omnivoice.ops import TORCH_OPS, weights_are_plain
 
@@ -36,7 +36,7 @@ SEMANTIC = SemanticConfig(
     num_conv_pos_embeddings=8,
     num_conv_pos_embedding_groups=4,
 )
-LAYERS = Layers(TORCH_OPS, "cpu", torch.float32)
+LAYERS = LayerFactory(TORCH_OPS, "cpu", torch.float32)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -79,7 +79,7 @@ def noise(*shape, seed=1):
 
 def whole(monkeypatch):
     """From here on nothing is cut."""
-    monkeypatch.setattr(tiles, "in_tiles", lambda run, x, tile, **_: run(x))
+    monkeypatch.setattr(tiling, "run_tiled", lambda run, x, tile, **_: run(x))
 
 
 def assert_same(got, expected):
@@ -93,7 +93,7 @@ def test_tiles_of_a_convolution_are_the_whole(length, tile, dilation, extra):
     weight, reach = noise(3, 2, 3), dilation + extra
     run = lambda x: F.conv1d(x, weight, padding=dilation, dilation=dilation)  # noqa: E731
     x = noise(1, 2, length)
-    assert_same(tiles.in_tiles(run, x, tile, before=reach, after=reach), run(x))
+    assert_same(tiling.run_tiled(run, x, tile, before=reach, after=reach), run(x))
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,7 +102,7 @@ def test_tiles_of_an_upsampling_are_the_whole(length, tile, stride):
     weight, cut = noise(2, 3, 2 * stride), {"padding": (stride + 1) // 2, "output_padding": stride % 2}
     run = lambda x: F.conv_transpose1d(x, weight, stride=stride, **cut)  # noqa: E731
     x = noise(1, 2, length)
-    assert_same(tiles.in_tiles(run, x, tile, before=2, after=2, up=stride), run(x))
+    assert_same(tiling.run_tiled(run, x, tile, before=2, after=2, up=stride), run(x))
 
 
 @settings(max_examples=60, deadline=None)
@@ -112,14 +112,14 @@ def test_tiles_of_a_strided_convolution_are_the_whole(length, blocks, stride):
     x = noise(1, 2, length)
     for padding in (0, (stride + 1) // 2):
         run = lambda part: F.conv1d(part, weight, stride=stride, padding=padding)  # noqa: B023, E731
-        got = tiles.in_tiles(run, x, blocks * stride, before=2 * stride, after=2 * stride, down=stride)
+        got = tiling.run_tiled(run, x, blocks * stride, before=2 * stride, after=2 * stride, down=stride)
         assert_same(got, run(x))
 
 
 def test_every_tile_is_small():
     seen = []
     run = lambda x: (seen.append(x.shape[-1]), x)[1]  # noqa: E731
-    assert torch.equal(tiles.in_tiles(run, x := noise(1, 1, 1000), 100, before=7, after=5), x)
+    assert torch.equal(tiling.run_tiled(run, x := noise(1, 1, 1000), 100, before=7, after=5), x)
     assert len(seen) == 10 and max(seen) == 112
 
 
@@ -140,7 +140,7 @@ def test_acoustic_decoder_in_tiles(decoder, frames, monkeypatch):
 
 
 def test_reach_is_the_receptive_field(decoder):
-    before, after = decoder.reach()
+    before, after = decoder.context_frames()
     assert (before, after) == (10, 10)
     features = noise(1, 8, 40)
     other = features.clone()
@@ -150,8 +150,8 @@ def test_reach_is_the_receptive_field(decoder):
 
 
 @pytest.mark.parametrize("fast", [False, True])
-@pytest.mark.parametrize("size", [30, 3 * tiles.PIECE // 40])
-def test_snake_in_pieces(size, fast):
+@pytest.mark.parametrize("size", [30, 3 * tiling.BLOCK_SIZE // 40])
+def test_snake_in_blocks(size, fast):
     snake = random_weights(Snake(40, LAYERS, fast=fast))
     x = noise(1, 40, size) * 30
     kept = x.clone()
@@ -163,23 +163,23 @@ def test_snake_in_pieces(size, fast):
 
 def test_both_sines_are_the_sine():
     x = torch.linspace(-400, 400, 10_001)
-    for sine in (tiles.numpy_sine, torch.sin_, tiles.fastest_sine()):
+    for sine in (tiling.numpy_sine, torch.sin_, tiling.fastest_sine()):
         values = x.clone()
         assert float((sine(values).double() - x.double().sin()).abs().max()) < 2e-7
         assert torch.equal(values, sine(x.clone()))  # in place
 
 
 def test_a_sine_that_is_wrong_is_not_used(monkeypatch):
-    tiles.fastest_sine.cache_clear()
-    monkeypatch.setattr(tiles, "numpy_sine", lambda x: x.sin_().add_(1e-5))
-    assert tiles.fastest_sine() is torch.sin_
-    tiles.fastest_sine.cache_clear()
+    tiling.fastest_sine.cache_clear()
+    monkeypatch.setattr(tiling, "numpy_sine", lambda x: x.sin_().add_(1e-5))
+    assert tiling.fastest_sine() is torch.sin_
+    tiling.fastest_sine.cache_clear()
 
 
 @pytest.mark.parametrize("samples", [90, 2600, 2999, 12345])
 def test_folded_normalisation_and_tiles(hubert, samples, monkeypatch):
     extractor = hubert.feature_extractor
-    assert (extractor.stride, extractor.field) == (40, 10 + 2 * 5 + 2 * 10 + 20)
+    assert (extractor.stride, extractor.receptive_field) == (40, 10 + 2 * 5 + 2 * 10 + 20)
     x = noise(1, samples) * 3 + 0.7
     got = extractor(x)
     monkeypatch.setattr("omnivoice.codec.hubert.weights_are_plain", lambda *_: False)
@@ -199,13 +199,13 @@ def test_products_are_the_convolutions(inputs, outputs, stride, length):
     for function, layer, x in (
         (strided_conv, down, noise(1, inputs, length * stride)),
         (strided_conv, down, noise(1, length * stride, inputs).transpose(1, 2)),
-        (to_one_channel, last, noise(1, inputs, length)),
+        (single_channel_conv, last, noise(1, inputs, length)),
     ):
         assert_same(function(layer, x), layer(x))
 
 
 def test_products_leave_patched_layers_to_themselves():
-    for function, outputs in ((strided_conv, 64), (to_one_channel, 1)):
+    for function, outputs in ((strided_conv, 64), (single_channel_conv, 1)):
         layer = random_weights(LAYERS.conv1d(4, outputs, 3, padding=1))
         x, expected = noise(1, 4, 5), noise(1, 1, 1)
         assert_same(function(layer, x), layer(x))
@@ -264,7 +264,7 @@ class PatchedConv(nn.Conv1d):
 
 def test_pending_patches_are_honoured(hubert):
     ops = replace(TORCH_OPS, Conv1d=PatchedConv)
-    extractor = random_weights(Hubert(SEMANTIC, Layers(ops, "cpu", torch.float32))).feature_extractor
+    extractor = random_weights(Hubert(SEMANTIC, LayerFactory(ops, "cpu", torch.float32))).feature_extractor
     x = noise(1, 3000)
     assert torch.equal(extractor(x), hubert.feature_extractor(x))
     conv = extractor.conv_layers[0].conv
