@@ -1,6 +1,6 @@
-"""Text: from what the user typed to token ids and audio frames.
+"""Text: from what the user typed to token ids and frame counts.
 
-Cleaning, non-verbal tags, tokenizer, prompt layout, duration estimate, chunking, languages and voice design.
-Strings in, strings and numbers out; nothing here knows tensors, weights or ComfyUI, and importing this package
-imports nothing: import the module that does the job.
+It holds cleaning, non-verbal tags, the tokenizer, the prompt layout, the duration estimate, chunking, languages and
+voice design. It takes strings and returns strings and numbers, and uses no tensors, weights or ComfyUI. Importing the
+package imports none of its modules.
 """

@@ -1,9 +1,8 @@
-"""Where a text may be cut, and how good each place is.
+"""Ranks every position of a text by how well it can be cut there.
 
-Every position of a text gets a rank: the end of a paragraph or sentence is best; inside a word, a number, a host name
-or `[...]`, and between a base and its combining mark, is never. Unusual: a full stop alone proves nothing; it ends
-a sentence only when no abbreviation, initial or number explains it.
-Which places are used is `chunking`'s business.
+The end of a paragraph or sentence is best. A text is never cut inside a word, a number, a host name or `[...]`, or
+before a combining mark. A full stop ends a sentence only if no abbreviation, initial or number explains it. `chunking`
+decides which positions are used.
 """
 
 from __future__ import annotations
@@ -16,20 +15,22 @@ from .characters import break_table, clause_marks, is_closer, is_opener, is_unsp
 from .tags import BRACKETED
 
 NEVER, INSIDE, CHARACTER, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 8)
-"""INSIDE an overlong word; CHARACTER: between two of a script without spaces; WEAK: a doubtful stop (a small letter
-follows), or a line break after no stop; LINE and PARAGRAPH: where the text's own lines end."""
+"""INSIDE: inside an overlong word. CHARACTER: between two characters of a script without spaces. WEAK: after a doubtful
+stop (a lower-case letter follows), or at a line break with no stop before it. LINE and PARAGRAPH: at the text's own
+line breaks."""
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
-MAX_WORD_CHARS = 100  # more without a blank is no word, and may be cut
+MAX_WORD_CHARS = 100  # longer runs without a space are not words and may be cut
 _MAX_ABBREVIATION_CHARS = 20
-_ELLIPSES = "\u2025\u2026\u22ef"
-_NON_JOINER, _JOINER = "\u200c", "\u200d"
+_ELLIPSES = "‥…⋯"
+_NON_JOINER, _JOINER = "\N{ZERO WIDTH NON-JOINER}", "\N{ZERO WIDTH JOINER}"
 
 
 def cut_ranks(text: str, line_starts: Mapping[int, bool]) -> list[int]:
-    """The rank of cutting `text` before each of its characters; [0] is NEVER. Cuts follow blanks, never precede.
+    """Return the rank of a cut before each character of `text`; the first is NEVER. Cuts come after spaces.
 
-    text: one line. line_starts: where its lines began, and whether after a blank line (`clean.joined_lines`).
+    text: one line. line_starts: {start of an original line: whether a blank line came before it}, from
+    `clean.joined_lines`.
     """
     ranks = [NEVER, *(_pair_rank(text[i - 1], text[i]) for i in range(1, len(text)))]
     _rank_marks(text, ranks, line_starts)
@@ -37,12 +38,12 @@ def cut_ranks(text: str, line_starts: Mapping[int, bool]) -> list[int]:
         ranks[place] = _line_rank(text, place, blank, ranks[place]) if ranks[place] > NEVER else NEVER
     for match in BRACKETED.finditer(text):
         ranks[match.start() + 1 : match.end()] = [NEVER] * (match.end() - match.start() - 1)
-    _keep_words_whole(ranks)
+    _forbid_cuts_in_words(ranks)
     return ranks
 
 
-def _keep_words_whole(ranks: list[int]) -> None:
-    """Forbid cuts INSIDE whatever is a word, number or host name: all but overlong runs without a better place."""
+def _forbid_cuts_in_words(ranks: list[int]) -> None:
+    """Turn INSIDE into NEVER in words, numbers and host names: in all but overlong runs without a better place."""
     start = 0
     for place in [*(i for i, rank in enumerate(ranks) if rank > INSIDE), len(ranks)]:
         if place - start <= MAX_WORD_CHARS:
@@ -51,7 +52,7 @@ def _keep_words_whole(ranks: list[int]) -> None:
 
 
 def _pair_rank(before: str, after: str) -> int:
-    """The rank of the place between two characters, marks aside."""
+    """Return the rank of a cut between two characters, without regard to punctuation."""
     if after.isspace() or _extends(after) or before == _JOINER:
         return NEVER
     if _is_mark(after) or is_closer(after) or is_opener(before):
@@ -60,14 +61,15 @@ def _pair_rank(before: str, after: str) -> int:
         return SPACE
     if not (is_unspaced(before) or is_unspaced(after)):
         return INSIDE
-    glued = before.isnumeric() or after in break_table("joins_to_previous") or before in break_table("joins_to_next")
-    return INSIDE if glued else CHARACTER
+    joined = before.isnumeric() or after in break_table("joins_to_previous") or before in break_table("joins_to_next")
+    return INSIDE if joined else CHARACTER
 
 
 def _extends(char: str) -> bool:
-    """Whether `char` belongs to the one before it: combining marks, joiners, skin tones, Hangul vowels and finals."""
-    joined = char in (_NON_JOINER, _JOINER) or "\u1160" <= char <= "\u11ff" or "\U0001f3fb" <= char <= "\U0001f3ff"
-    return joined or unicodedata.category(char)[0] == "M"
+    """Whether `char` extends the one before it: combining marks, joiners, skin tones, Hangul vowels and finals."""
+    hangul = "\N{HANGUL JUNGSEONG FILLER}" <= char <= "\N{HANGUL JONGSEONG SSANGNIEUN}"
+    skin_tone = "\N{EMOJI MODIFIER FITZPATRICK TYPE-1-2}" <= char <= "\N{EMOJI MODIFIER FITZPATRICK TYPE-6}"
+    return char in (_NON_JOINER, _JOINER) or hangul or skin_tone or unicodedata.category(char)[0] == "M"
 
 
 def _is_mark(char: str) -> bool:
@@ -75,7 +77,7 @@ def _is_mark(char: str) -> bool:
 
 
 def _rank_marks(text: str, ranks: list[int], line_starts: Mapping[int, bool]) -> None:
-    """Raise the rank after each run of marks and the closing quotes and brackets behind it."""
+    """Raise the rank after each run of punctuation and the closing quotes and brackets that follow it."""
     place, length = 0, len(text)
     while place < length:
         start = place
@@ -93,11 +95,11 @@ def _rank_marks(text: str, ranks: list[int], line_starts: Mapping[int, bool]) ->
 
 def _closes(text: str, place: int) -> bool:
     char, after = text[place], text[place + 1 : place + 2]
-    return is_closer(char) or (char == "\u201c" and (not after or after.isspace()))  # German closes with it
+    return is_closer(char) or (char == "“" and (not after or after.isspace()))  # German closes with it
 
 
 def _may_end(text: str, start: int, end: int, following: int) -> bool:
-    """Whether the marks [start, end) can end anything: not between two digits, and ASCII marks want a space."""
+    """Whether the marks [start, end) can end a clause: not between two digits, and ASCII marks need a space."""
     if following > end:
         return True
     if start and text[start - 1].isnumeric() and text[following].isnumeric():
@@ -107,19 +109,22 @@ def _may_end(text: str, start: int, end: int, following: int) -> bool:
 
 
 def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Mapping[int, bool]) -> int:
+    """Return the rank of a cut after the marks [start, end)."""
     run = text[start:end]
-    small = _first_letter(text, following).islower()
+    lower_case = _first_letter(text, following).islower()
     if run.count(".") > 1 or any(char in _ELLIPSES for char in run):
-        return CLAUSE if small else WEAK
+        return CLAUSE if lower_case else WEAK
     if not any(char in sentence_ends() for char in run):
         return CLAUSE
     if text[start] == ".":
         word_start = _word_start(text, start)
         if _is_abbreviation(text, word_start, start, following, line_starts):
             return SPACE
-        ordinal = start - word_start <= 2 and text[word_start:start].isnumeric()  # "am 1. Januar", or an end after all
-        small = small or ordinal or text[following].isnumeric()
-    return WEAK if small else SENTENCE
+        ordinal = (
+            start - word_start <= 2 and text[word_start:start].isnumeric()
+        )  # "am 1. Januar", or the end of a sentence
+        lower_case = lower_case or ordinal or text[following].isnumeric()
+    return WEAK if lower_case else SENTENCE
 
 
 def _first_letter(text: str, place: int) -> str:
@@ -129,7 +134,7 @@ def _first_letter(text: str, place: int) -> str:
 
 
 def _word_start(text: str, stop: int) -> int:
-    """Where the word that ends before `stop` begins."""
+    """Return where the word that ends before `stop` starts."""
     first, earliest = stop, max(0, stop - _MAX_ABBREVIATION_CHARS)
     while first > earliest and not (text[first - 1].isspace() or is_opener(text[first - 1])):
         first -= 1
@@ -149,7 +154,7 @@ def _is_abbreviation(text: str, first: int, stop: int, following: int, line_star
 
 
 def _line_rank(text: str, place: int, blank: bool, rank: int) -> int:
-    """The rank of a line's start: high after a stop or a blank line, low where a sentence was only wrapped."""
+    """Return the rank of a line's start: high after a stop or a blank line, low where a sentence was wrapped."""
     if blank:
         return PARAGRAPH
     if rank >= SENTENCE:

@@ -1,8 +1,7 @@
-"""What kind of character is it: sentence end, clause mark, Han, a script without spaces, something to speak.
+"""Classifies characters: sentence ends, clause marks, Han, scripts without spaces, characters that can be spoken.
 
-Unusual: the sets come from Unicode properties that Python's `unicodedata` does not have, so they lie in
-`breaks.json`; letters, digits and marks come from `unicodedata`. Nothing here cuts or changes text, but for
-`end_punctuation`.
+Some sets come from Unicode properties that Python's `unicodedata` lacks, and are in `breaks.json`. Letters, digits and
+marks come from `unicodedata`. Only `end_punctuation` changes a text.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from typing import cast
 from ..intake.tables import load_table
 
 HAN = "\u4e00-\u9fff"  # upstream's range for Chinese, as a regex class (models/omnivoice.py:1716)
-TATWEEL = "\u0640"  # lengthens an Arabic word on paper only
-IDEOGRAPHIC_FULL_STOP = "\u3002"
+TATWEEL = "\N{ARABIC TATWEEL}"  # lengthens a written Arabic word and is not spoken
+IDEOGRAPHIC_FULL_STOP = "。"
 _HAN = re.compile(f"[{HAN}]")
 
 
 @cache
 def break_table(name: str) -> tuple[str, ...]:
-    """The entries of one list of breaks.json."""
+    """Return the entries of one list in breaks.json."""
     return tuple(cast("dict[str, list[str]]", load_table("text/breaks.json"))[name])
 
 
 @cache
 def upstream_table(name: str) -> tuple[str, ...]:
-    """The entries (characters or words) of one of upstream's own tables in breaks.json."""
+    """Return the entries (characters or words) of one of upstream's own tables in breaks.json."""
     return tuple(cast("dict[str, dict[str, str]]", load_table("text/breaks.json"))["upstream"][name])
 
 
@@ -45,37 +44,37 @@ def _marks(name: str) -> frozenset[str]:
 
 
 def sentence_ends() -> frozenset[str]:
-    """Full stops, question and exclamation marks of all scripts (Unicode Sentence_Break STerm and ATerm)."""
+    """Return full stops, question marks and exclamation marks of all scripts (Unicode Sentence_Break STerm, ATerm)."""
     return _marks("sentence_ends")
 
 
 def clause_marks() -> frozenset[str]:
-    """Commas, colons, semicolons of all scripts, dashes and ellipses (Unicode Terminal_Punctuation, the rest)."""
+    """Return commas, colons and semicolons of all scripts, dashes and ellipses (the rest of Terminal_Punctuation)."""
     return _marks("clause_marks")
 
 
 def word_marks() -> frozenset[str]:
-    """Visible word separators: Ethiopic wordspace, Tibetan tsheg and their like."""
+    """Return visible word separators, such as the Ethiopic wordspace and the Tibetan tsheg."""
     return _marks("word_marks")
 
 
 def has_han(text: str) -> bool:
-    """Whether `text` counts as Chinese for upstream: it has a character of U+4E00-9FFF."""
+    """Whether upstream takes `text` for Chinese: it has a character in U+4E00-9FFF."""
     return _HAN.search(text) is not None
 
 
 @lru_cache(maxsize=8192)
 def is_unspaced(char: str) -> bool:
-    """Whether `char` belongs to a script written without spaces (Han, kana, Thai ...), and is no number there."""
+    """Whether `char` is of a script written without spaces (Han, kana, Thai ...) and is not a number."""
     ranges = _ranges("no_space")
     place = bisect_right(ranges, (ord(char), 0x110000)) - 1
     if place < 0 or ord(char) > ranges[place][1] or char.isnumeric():
         return False
-    return char.upper() == char.lower()  # the full-width forms hold cased letters too
+    return char.upper() == char.lower()  # the full-width forms include cased letters
 
 
 def is_closer(char: str) -> bool:
-    """Whether `char` is a closing bracket or quote (U+201C closes in German and Czech, but opens elsewhere)."""
+    """Whether `char` is a closing bracket or quote. “ is not: it closes in German and Czech, but opens elsewhere."""
     return char in "\"'" or unicodedata.category(char) in ("Pe", "Pf")
 
 
@@ -85,20 +84,20 @@ def is_opener(char: str) -> bool:
 
 
 def is_spoken(char: str) -> bool:
-    """Whether `char` gives the model something to say: a letter or a number of any script."""
+    """Whether `char` can be spoken: a letter or a number of any script."""
     return unicodedata.category(char)[0] in "LN" and char != TATWEEL
 
 
 def end_punctuation(text: str) -> str:
-    """`text`, stripped, with a full stop if it has no end mark: an ideographic one if it has Han, else ".".
+    """Return `text`, stripped, with a full stop if it has no end mark: an ideographic one if it has Han, else ".".
 
-    For transcripts of reference recordings (upstream utils/text.py:199). What upstream takes for an end mark counts;
-    unlike it, so do the end marks of all scripts, and those behind closing quotes.
+    It is for transcripts of reference recordings (upstream utils/text.py:199). All of upstream's end marks count;
+    unlike in upstream, so do those of all scripts, and those before closing quotes.
     """
     text = text.strip()
     if not text:
         return text
-    comma = text[-1] in clause_marks() and unicodedata.category(text[-1]) != "Pd"  # a dash ends nothing
+    comma = text[-1] in clause_marks() and unicodedata.category(text[-1]) != "Pd"  # a dash is not an end mark
     if text[-1] in upstream_table("ends") or text[-1] in sentence_ends() or comma:
         return text
     inner = text

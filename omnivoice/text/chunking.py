@@ -1,9 +1,9 @@
-"""Cutting long text into chunks: our way, `chunk_sentences`, and upstream's, `chunk_upstream`.
+"""Cuts long text into chunks, in this package's way (`chunk_sentences`) or in upstream's (`chunk_upstream`).
 
-Ours measures in `duration` weight, cuts at the ends of lines and sentences, at clauses only where a sentence exceeds
-the budget, then at spaces, then anywhere `boundaries` allows; and of all ways to merge the pieces it takes the one
-with few, even chunks and good cuts (dynamic programming), so that no tiny rest is left over. Upstream's counts
-characters and cuts at every comma and stop (utils/text.py:103); it is kept exactly, for comparison.
+`chunk_sentences` measures in `duration` weight. It cuts at the ends of lines and sentences. Where a sentence exceeds
+the budget it cuts at clauses, then at spaces, then anywhere `boundaries` allows. Dynamic programming then merges the
+pieces into few, even chunks with good cuts, so that no tiny chunk is left over. `chunk_upstream` counts characters and
+cuts at every comma and stop (utils/text.py:103); it equals upstream exactly, for comparison.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .characters import is_spoken, upstream_table
 from .clean import joined_lines
 from .duration import char_weight
 
-GRAINS = 16  # pieces under a sixteenth of the budget need not be told apart
-TENTHS = 10  # weights are multiples of 0.1: whole numbers add up exactly
+MERGED_PART = 16  # pieces are merged up to 1/16 of the budget before packing
+TENTHS = 10  # weights are multiples of 0.1, and whole numbers add up exactly
 Span = tuple[int, int]
 
-_EXPLODED = (PARAGRAPH, LINE, SENTENCE, WEAK, CLAUSE)
-_EVENLY = (SPACE, CHARACTER, INSIDE)
-# What a cut of each rank costs, in chunks.
+_CUT_EVERYWHERE = (PARAGRAPH, LINE, SENTENCE, WEAK, CLAUSE)
+_CUT_EVENLY = (SPACE, CHARACTER, INSIDE)
+# The cost of a cut of each rank; a chunk costs 1.
 _CUT_COSTS = {
     PARAGRAPH: 0.0,
     LINE: 0.05,
@@ -35,41 +35,41 @@ _CUT_COSTS = {
     CHARACTER: 1.3,
     INSIDE: 2.0,
 }
-_MUTE_COST = 10.0  # of a chunk without a letter or number: the model would make noise of it
+_MUTE_COST = 10.0  # for a chunk without a letter or number, which the model would turn into noise
 
 
 def chunk_sentences(text: str, *, max_weight: float) -> list[str]:
-    """`text` in chunks of at most `max_weight` (`duration.text_weight`), stripped; line breaks are joined.
+    """Return `text` in stripped chunks of at most `max_weight` (`duration.text_weight`), with line breaks joined.
 
-    text: a result of `clean.speakable_lines`. Only a single word or bracket `[...]` can exceed the budget. Every
-    character that is no blank is kept, in order. Raises InputError unless max_weight > 0.
+    text: a result of `clean.speakable_lines`. Only a single word or bracket `[...]` can exceed the budget. All
+    characters except spaces are kept, in order. Raises InputError unless max_weight > 0.
     """
     if not max_weight > 0:
         raise InputError(f"max_weight must be > 0, got {max_weight}")
     joined, line_starts = joined_lines(text.strip())
     measure = _Measure(joined)
     budget = max(1, int(min(max_weight, 1e9) * TENTHS + 1e-6))
-    whole = (0, len(joined))
-    if measure.weight(whole) <= budget:
+    everything = (0, len(joined))
+    if measure.weight(everything) <= budget:
         return [joined] if joined else []
     ranks = cut_ranks(joined, line_starts)
-    spans = [whole]
-    for rank in _EXPLODED:
-        spans = _refined(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=False)
-    for rank in _EVENLY:
-        spans = _refined(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=True)
-    chunks = _packed(_grains(spans, measure, budget // GRAINS), measure, budget, ranks)
+    spans = [everything]
+    for rank in _CUT_EVERYWHERE:
+        spans = _split(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=False)
+    for rank in _CUT_EVENLY:
+        spans = _split(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=True)
+    chunks = _pack(_merge_tiny(spans, measure, budget // MERGED_PART), measure, budget, ranks)
     return [joined[start:end].strip() for start, end in chunks]
 
 
 class _Measure:
-    """Weight of any span of a text, outer blanks left out, in constant time."""
+    """Computes the weight of any span of a text without its outer spaces, in constant time."""
 
     def __init__(self, text: str) -> None:
         self._sums = [0, *accumulate(round(char_weight(char) * TENTHS) for char in text)]
         self._spoken = [0, *accumulate(int(is_spoken(char)) for char in text)]
-        self._solid_after = list(range(len(text) + 1))  # first place from here on that is no blank
-        self._solid_before = list(range(len(text) + 1))  # last place up to here that follows no blank
+        self._solid_after = list(range(len(text) + 1))  # the first place from here on that is not a space
+        self._solid_before = list(range(len(text) + 1))  # the last place up to here that does not follow a space
         for i in range(len(text) - 1, -1, -1):
             if text[i].isspace():
                 self._solid_after[i] = self._solid_after[i + 1]
@@ -78,7 +78,7 @@ class _Measure:
                 self._solid_before[i] = self._solid_before[i - 1]
 
     def weight(self, span: Span) -> int:
-        """In tenths; 0 for blanks."""
+        """Return the weight of a span in tenths; 0 for spaces."""
         start, end = self._solid_after[span[0]], self._solid_before[span[1]]
         return self._sums[end] - self._sums[start] if end > start else 0
 
@@ -87,12 +87,12 @@ class _Measure:
         return self._spoken[span[0]] == self._spoken[span[1]]
 
     def reach(self, start: int, weight: int) -> int:
-        """The furthest place up to which the text from `start` on weighs at most `weight`."""
+        """Return the furthest place up to which the text from `start` on weighs at most `weight`."""
         return bisect_right(self._sums, self._sums[self._solid_after[start]] + weight) - 1
 
 
-def _refined(spans: Sequence[Span], measure: _Measure, budget: int, cuts: list[int], *, evenly: bool) -> list[Span]:
-    """`spans` with those above the budget cut at `cuts` (ascending): at each of them, or into even parts."""
+def _split(spans: Sequence[Span], measure: _Measure, budget: int, cuts: list[int], *, evenly: bool) -> list[Span]:
+    """Return `spans`, with those above the budget cut at `cuts` (ascending): at every one, or into even parts."""
     result: list[Span] = []
     for start, end in spans:
         while evenly and measure.weight((start, end)) > budget:
@@ -110,7 +110,10 @@ def _refined(spans: Sequence[Span], measure: _Measure, budget: int, cuts: list[i
 
 
 def _even_cut(start: int, end: int, measure: _Measure, budget: int, target: int, cuts: list[int]) -> int | None:
-    """The cut that gives the first part about `target` and at most `budget` weight; else the very next; else None."""
+    """Return the cut that gives the first part about `target` and at most `budget` weight.
+
+    If no cut does, return the next one, or None if the span has no cut.
+    """
     first = bisect_right(cuts, start)
     if first == len(cuts) or cuts[first] >= end:
         return None
@@ -124,19 +127,19 @@ def _even_cut(start: int, end: int, measure: _Measure, budget: int, target: int,
     return below
 
 
-def _grains(spans: Sequence[Span], measure: _Measure, least: int) -> list[Span]:
-    """`spans` with runs of tiny ones joined up to `least` weight, so that packing stays fast on odd texts."""
-    grains: list[Span] = []
+def _merge_tiny(spans: Sequence[Span], measure: _Measure, least: int) -> list[Span]:
+    """Return `spans` with runs of tiny ones merged up to `least` weight, so that packing stays fast on odd texts."""
+    merged: list[Span] = []
     for span in spans:
-        if grains and measure.weight((grains[-1][0], span[1])) <= least:
-            grains[-1] = (grains[-1][0], span[1])
+        if merged and measure.weight((merged[-1][0], span[1])) <= least:
+            merged[-1] = (merged[-1][0], span[1])
         else:
-            grains.append(span)
-    return grains
+            merged.append(span)
+    return merged
 
 
-def _packed(spans: Sequence[Span], measure: _Measure, budget: int, ranks: Sequence[int]) -> list[Span]:
-    """Neighbouring spans merged into chunks within the budget, at the least total cost."""
+def _pack(spans: Sequence[Span], measure: _Measure, budget: int, ranks: Sequence[int]) -> list[Span]:
+    """Return chunks within the budget: neighbouring spans merged at the least total cost."""
     costs, origins = [0.0], [0]
     for last in range(len(spans)):
         best, origin = float("inf"), last
@@ -162,9 +165,9 @@ def _packed(spans: Sequence[Span], measure: _Measure, budget: int, ranks: Sequen
 
 
 def chunk_upstream(text: str, chunk_chars: int, min_chars: int = 3) -> list[str]:
-    """Upstream's chunks: pieces that end in a mark, merged up to `chunk_chars` characters, stripped.
+    """Return upstream's chunks: pieces that end in a mark, merged up to `chunk_chars` characters, stripped.
 
-    Chunks under `min_chars` join the one before; a first chunk that is too short takes the next one along.
+    A chunk shorter than `min_chars` is joined to the one before it, and a first chunk to the one after it.
     """
     merged: list[str] = []
     for piece in _upstream_pieces(text):
@@ -183,7 +186,7 @@ def chunk_upstream(text: str, chunk_chars: int, min_chars: int = 3) -> list[str]
 
 
 def _upstream_pieces(text: str) -> list[str]:
-    """Cut after each of upstream's marks but in abbreviations; marks at the start of a piece go to the one before."""
+    """Cut after each of upstream's marks except in abbreviations; move marks at a piece's start to the one before."""
     marks, closing = upstream_table("split"), upstream_table("closing")
     abbreviations = upstream_table("abbreviations")
     longest = max(map(len, abbreviations))

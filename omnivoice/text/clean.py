@@ -1,10 +1,10 @@
-"""Cleaning: from what the user typed to what is planned with, and on to what the model reads.
+"""Cleans text: first for the plan (`speakable`), then for the prompt that the model reads (`prompt_text`).
 
-Two steps, since upstream measures and cuts the text as typed, and tidies it only for the prompt. `speakable`
-(ours) repairs what upstream lets through to noise, and gives well-formed text back unchanged, double spaces
-included: estimate and chunk its result. `prompt_text` is upstream's tidying (models/omnivoice.py:1698), applied
-by `build_prompt`. Neither normalises (NFC) nor touches combining marks; invisible characters are gone already,
-by `intake.text_in`. Numbers and abbreviations stay as they are.
+There are two steps because upstream measures and cuts the text as typed, and tidies it only for the prompt.
+`speakable` is not in upstream: it removes what the model would turn into noise, and leaves well-formed text unchanged,
+double spaces included. Its result is estimated and chunked. `prompt_text` is upstream's tidying
+(models/omnivoice.py:1698) and is applied by `build_prompt`. Neither normalises to NFC or changes combining marks;
+`intake.text_in` has already removed invisible characters. Numbers and abbreviations stay unchanged.
 """
 
 from __future__ import annotations
@@ -16,45 +16,48 @@ from ..errors import TextError
 from .characters import HAN, TATWEEL, is_spoken, is_unspaced, sentence_ends
 from .tags import NONVERBAL_TAGS, canonical_tags
 
-_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_LINES = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
-# No voice says these, and the model makes noises of them: markup, box drawing, blocks, geometric shapes,
-# replacement characters; \uff1c..\uff5d are the full-width forms.
+_SPACES = re.compile(
+    r"[\N{NO-BREAK SPACE}\N{OGHAM SPACE MARK}\N{EN QUAD}-\N{HAIR SPACE}\N{NARROW NO-BREAK SPACE}"
+    r"\N{MEDIUM MATHEMATICAL SPACE}\N{IDEOGRAPHIC SPACE}]"
+)
+_LINES = re.compile("\r\n|[\r\v\f\N{NEXT LINE}\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}]")
+# The model makes noise of these: markup and its full-width forms, box drawing, blocks, geometric shapes (U+2500-25FF)
+# and replacement characters.
 _UNSPOKEN = re.compile(
-    "[<>{}|`~^\\\\\u00a6\u00ac\uff1c\uff1e\uff3c\uff3e\uff40\uff5b-\uff5d\u2500-\u25ff\ufffc\ufffd]+"
+    r"[<>{}|`~^\\¦¬＜＞＼＾｀｛-｝\u2500-\u25ff\N{OBJECT REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}]+"
 )
 _SPECIAL = re.compile(r"<\|\w{0,64}\|>")
-_RULE = re.compile("([=*#+\\-\u2010-\u2015\u2212\u2022\u00b7])\\1{3,}")  # a line drawn with characters
+_RULE = re.compile(r"([=*#+\-‐-―−•·])\1{3,}")  # a line drawn with characters
 _LOOSE_UNDERSCORES = re.compile(r"(?<![^\W_])_+|__+|_(?![^\W_])")
-_WIDE_GAP = re.compile(r"[ \t]{9,}")  # layout, not pauses: upstream's estimate charges every blank
-_TO_SPACE = str.maketrans(dict.fromkeys(_SPACES, " "))
-_BRACKETS = str.maketrans({"\uff08": "(", "\uff09": ")"})
+_WIDE_GAP = re.compile(r"[ \t]{9,}")  # layout, not a pause: upstream's estimate counts every space
+_BRACKETS = str.maketrans({"（": "(", "）": ")"})
 _BLANKS = re.compile(r"[ \t]+")
 _AROUND_HAN = re.compile(rf"(?<=[{HAN}])\s+|\s+(?=[{HAN}])")
 
 MAX_REPEATS = 3  # of one symbol, or of emoji, in a row
-MAX_STOPS = 6  # of one full stop, ellipsis, question or exclamation mark: people do write "......" and "!!!!"
-MAX_MARKS = 20  # on one letter
-MAX_SYMBOLS = 12  # of any symbols, blanks aside
+MAX_STOPS = 6  # of one full stop, ellipsis, question or exclamation mark, because people write "......" and "!!!!"
+MAX_MARKS = 20  # combining marks on one letter
+MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
 
 
 def speakable(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
-    """`text` on one line, without what cannot be spoken; raises TextError if nothing is left to speak."""
+    """Return `text` on one line, without what cannot be spoken; raises TextError if nothing is left."""
     return join_lines(speakable_lines(text, tags=tags))
 
 
 def speakable_lines(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
-    """As `speakable`, but line breaks stay, as LF, for `chunk_sentences`; blank lines as one, at most.
+    """Return the result of `speakable` with its line breaks, as LF, for `chunk_sentences`.
 
-    Markup symbols and spelled special tokens become spaces, symbol runs and rules are cut short, lines without a
-    letter or number go, tags get their trained spelling. Raises TextError if nothing is left to speak.
+    There is at most one blank line in a row. Markup symbols and special tokens become spaces, runs of symbols are
+    shortened, lines without a letter or number are removed, and tags get the spelling that the model was trained on.
+    Raises TextError if nothing is left to speak.
     """
-    plain = _LINES.sub("\n", text).translate(_TO_SPACE)
+    plain = _SPACES.sub(" ", _LINES.sub("\n", text))
     plain = _UNSPOKEN.sub(" ", _SPECIAL.sub(" ", plain))
     plain = _LOOSE_UNDERSCORES.sub(" ", _RULE.sub(" ", plain))
     plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain, tags)))
     lines = plain.split("\n")
-    if len(lines) > 1:  # a single line keeps its outer spaces: they count in upstream's estimate
+    if len(lines) > 1:  # a single line keeps its outer spaces, because they count in upstream's estimate
         lines = [line.strip(" \t") for line in lines]
     kept = [line for line in lines if not line or any(map(is_spoken, line))]
     result = re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
@@ -65,12 +68,12 @@ def speakable_lines(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str
 
 
 def join_lines(text: str) -> str:
-    """`text` on one line: a line break becomes a space, or nothing between scripts written without spaces."""
+    """Return `text` on one line: a line break becomes a space, or nothing between scripts without spaces."""
     return joined_lines(text)[0]
 
 
 def joined_lines(text: str) -> tuple[str, dict[int, bool]]:
-    """As `join_lines`, and {index of a later line's first character: whether a blank line stands before it}."""
+    """Return the result of `join_lines`, and {start of a later line: whether a blank line comes before it}."""
     parts: list[str] = []
     starts: dict[int, bool] = {}
     length, blank = 0, False
@@ -89,21 +92,21 @@ def joined_lines(text: str) -> tuple[str, dict[int, bool]]:
 
 
 def prompt_text(text: str, reference_text: str | None = None) -> str:
-    """The text the model reads: the reference's transcript, a space, the text, tidied as upstream does.
+    """Return the text that the model reads: the reference's transcript, a space and the text, tidied as in upstream.
 
-    Full-width round brackets become ASCII ones, blanks collapse, those beside Han go. Line breaks are joined as
-    in `join_lines` (upstream drops them and glues the words).
+    Full-width round brackets become ASCII ones, runs of spaces become one, and spaces next to Han are removed. Line
+    breaks are joined as in `join_lines` (upstream removes them and runs the words together).
     """
     joined = text.strip()
     if reference_text and reference_text.strip():
         joined = f"{reference_text.strip()} {joined}"
-    lines = _LINES.sub("\n", joined).translate(_TO_SPACE).split("\n")
+    lines = _SPACES.sub(" ", _LINES.sub("\n", joined)).split("\n")
     joined = join_lines("\n".join(line.strip(" \t") for line in lines))
     return _AROUND_HAN.sub("", _BLANKS.sub(" ", joined.translate(_BRACKETS)))
 
 
 def _run_together(before: str, after: str) -> bool:
-    """Whether two lines that end and begin so are joined without a space: Chinese and Japanese, quotes included."""
+    """Whether lines that end and start with these characters join without a space: Chinese, Japanese, their quotes."""
     if _is_cjk(before):
         return _is_cjk(after) or "\u2010" <= after <= "\u205e"
     return _is_cjk(after) and "\u2010" <= before <= "\u205e"
@@ -114,13 +117,13 @@ def _is_cjk(char: str) -> bool:
 
 
 def _shorten_runs(text: str) -> str:
-    """`text` with at most 3 times the same symbol (6 a stop), 3 emoji and 12 symbols between two letters or numbers.
+    """Return `text` with shorter runs of symbols: at most 3 of the same (6 of a stop), 3 emoji, and 12 in all.
 
-    Blanks between do not count; square brackets always stay, since tags are made of them. Marks on one letter are
-    kept up to 20: no script has more, and they cost no time in the estimate but a token each in the prompt.
+    Spaces in between do not count. Square brackets always stay, because tags consist of them. A letter keeps up to 20
+    combining marks: no script has more, and each costs a token in the prompt but no time in the estimate.
     """
     kept: list[str] = []
-    stops = sentence_ends() | {"\u2026"}
+    stops = sentence_ends() | {"…"}
     last, same, emoji, symbols, marks, dropping = "", 0, 0, 0, 0, False
     for char in text:
         kind = unicodedata.category(char)

@@ -1,9 +1,8 @@
-"""How long a text takes to speak: upstream's rule-based estimate, from the weight of its characters.
+"""Estimates how long a text takes to speak, by upstream's rules, from the weight of its characters.
 
-The weight of a Latin letter is 1, about 45 ms. Unusual: the rules go by Unicode category first (marks cost nothing,
-punctuation half, numbers 3.5) and by script only for what is left; and sums and powers are computed in
-upstream's order, since the result is truncated to whole frames. Source: upstream utils/duration.py,
-models/omnivoice.py:1169.
+The weight of a Latin letter is 1, about 45 ms. The Unicode category decides first (marks cost nothing, punctuation 0.5,
+numbers 3.5), and the script decides for all other characters. Sums and powers are computed in upstream's order, because
+the result is truncated to whole frames. Source: upstream utils/duration.py, models/omnivoice.py:1169.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from typing import cast
 from ..intake.tables import load_table
 from .characters import TATWEEL
 
-FALLBACK_TEXT, FALLBACK_FRAMES = "Nice to meet you.", 25  # the speaking rate where no reference gives one
-SHORT_FRAMES = 50  # estimates below this are raised towards it, by a cube root
-# Weight per second that a transcript can have: the fallback rate is 14, and people speak within a factor of about 3
-# of it.
+FALLBACK_TEXT, FALLBACK_FRAMES = "Nice to meet you.", 25  # the speaking rate without a reference
+SHORT_FRAMES = 50  # a cube root raises shorter estimates towards this
+# Plausible weight of a transcript per second: the fallback rate is 14, and people speak within a factor of 3 of it.
 SLOWEST_RATE, FASTEST_RATE = 4.0, 40.0
 _IDEOGRAPHIC_PLANES = 0x20000
 _BY_CATEGORY = {"M": "mark", "P": "punctuation", "S": "punctuation", "Z": "space", "N": "digit"}
@@ -27,7 +25,7 @@ _BY_CATEGORY = {"M": "mark", "P": "punctuation", "S": "punctuation", "Z": "space
 
 @cache
 def _rules() -> tuple[dict[str, float], list[int], list[str]]:
-    """Weights by kind; the last code point of each range, ascending; the kind of each range."""
+    """Return the weights by kind, the last code point of each range (ascending), and the kind of each range."""
     table = cast("dict[str, list[tuple[str, str]]]", load_table("text/duration.json"))
     weights = cast("dict[str, float]", table["weights"])
     return weights, [int(last, 16) for last, _ in table["ranges"]], [kind for _, kind in table["ranges"]]
@@ -35,7 +33,7 @@ def _rules() -> tuple[dict[str, float], list[int], list[str]]:
 
 @lru_cache(maxsize=8192)
 def char_weight(char: str) -> float:
-    """The weight of one character: a multiple of 0.1."""
+    """Return the weight of one character, a multiple of 0.1."""
     weights, ends, kinds = _rules()
     if char == TATWEEL:
         return weights["mark"]
@@ -49,9 +47,9 @@ def char_weight(char: str) -> float:
 
 
 def text_weight(text: str) -> float:
-    """The weight of all characters of `text`, added from left to right."""
+    """Return the weight of all characters of `text`, added from left to right."""
     total = 0.0
-    for char in text:  # not sum(): from Python 3.12 on it rounds better than what the checkpoint was tuned with
+    for char in text:  # not sum(), which rounds differently from Python 3.12 on
         total += char_weight(char)
     return total
 
@@ -59,10 +57,10 @@ def text_weight(text: str) -> float:
 def estimate_frames(
     text: str, *, reference_text: str | None = None, reference_frames: int | None = None, speed: float = 1.0
 ) -> int:
-    """Audio frames (25 a second) that `text` takes, at least 1, at the rate of the reference if there is one.
+    """Return how many frames (25 per second) `text` takes, at least 1, at the reference's rate if there is one.
 
-    reference_text and reference_frames count only together; a reference without weight has no rate. speed > 1 is
-    faster, and must be > 0.
+    reference_text and reference_frames count only together, and only if the text has any weight. speed must be > 0;
+    above 1 is faster.
     """
     weight = text_weight(reference_text) if reference_text and reference_frames else 0.0
     frames = reference_frames if weight and reference_frames else FALLBACK_FRAMES
@@ -73,7 +71,7 @@ def estimate_frames(
 
 
 def rate_fault(text: str, seconds: float) -> str | None:
-    """What is wrong with a transcript that nobody says in that time: "too long" or "too short"; else None."""
+    """Return "too long" or "too short" for a transcript that cannot be spoken in this time, otherwise None."""
     rate = text_weight(text) / seconds
     if SLOWEST_RATE <= rate <= FASTEST_RATE:
         return None

@@ -1,8 +1,8 @@
 """Pauses written in the text: `[pause 0.5s]`, `[pause 300ms]`, `[pause]`, and SSML's `<break time="500ms"/>`.
 
-The model cannot be told to be silent for a time (punctuation pauses are random), so text is cut at each mark, the
-pieces are spoken apart, and exactly that many zero samples are put between. Unusual: the marks are found before any
-cleaning, since that would take their brackets apart. No other SSML is understood: its tags go, its text stays.
+The model cannot be silent for a given time, and its pauses at punctuation vary. So the text is cut at each mark, the
+pieces are spoken separately, and exactly that many zero samples are put between them. Marks are found before cleaning,
+which would remove their brackets. Other SSML tags are removed and their text stays.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _SSML = re.compile(
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text and the seconds of silence before it; the last piece's text may be empty."""
+    """A piece of text and the seconds of silence before it; the text of the last piece may be empty."""
 
     pause_seconds: float
     text: str
 
 
 def split_pauses(text: str) -> list[Piece]:
-    """`text` cut at its pause marks, without them; one piece, with no pause, if there are none.
+    """Return `text` cut at its pause marks, without the marks; a text without marks is one piece with no pause.
 
-    Pauses without text between add up. Raises TextError for a mark that cannot be read, a pause above 30 s, more
-    than 2,000 of them or more than 10 minutes in all.
+    Pauses without text between them add up. Raises TextError for a mark that cannot be read, for a pause above 30 s,
+    and for more than 2,000 pauses or 10 minutes of them in all.
     """
     text = _SSML.sub(" ", text)
     pieces: list[Piece] = []
@@ -54,7 +54,8 @@ def split_pauses(text: str) -> list[Piece]:
         count, total, pause, end = count + 1, total + seconds, pause + seconds, mark.end()
         if count > MAX_PAUSES or total > MAX_PAUSES_SECONDS:
             raise TextError(
-                f"a text may hold {MAX_PAUSES} pauses and {MAX_PAUSES_SECONDS} s of them in all, got more: split it"
+                f"a text can have at most {MAX_PAUSES} pauses and {MAX_PAUSES_SECONDS} s of them in all, got more: "
+                "split the text"
             )
     pieces.append(Piece(pause, text[end:]))
     if not pieces[-1].text.strip() and len(pieces) > 1 and pause == 0:
@@ -71,5 +72,7 @@ def _seconds(mark: re.Match[str]) -> float:
         return DEFAULT_SECONDS
     seconds = float(number) / (1000 if (unit or "s").lower() == "ms" else 1)
     if seconds > MAX_PAUSE_SECONDS:
-        raise TextError(f"a pause must be 0-{MAX_PAUSE_SECONDS} s, got {mark[0]}: use several, or silence of your own")
+        raise TextError(
+            f"a pause must be 0-{MAX_PAUSE_SECONDS} s, got {mark[0]}: use several, or insert silence afterwards"
+        )
     return seconds

@@ -1,10 +1,10 @@
-"""The prompt's token layout: the only place that knows it, for generation and training alike.
+"""The token layout of the prompt, for generation and training. No other module knows it.
 
     [<|denoise|>] <|lang_start|>LANGUAGE<|lang_end|> <|instruct_start|>INSTRUCT<|instruct_end|>
     <|text_start|>[reference text, space]TEXT<|text_end|>
 
-An absent language or instruct is the word "None". Audio follows: reference codes, then the target; that is
-`generate.pack`'s business. Source: upstream models/omnivoice.py:1198-1260.
+A missing language or instruct is the word "None". `generate.pack` adds the audio: reference codes, then the target.
+Source: upstream models/omnivoice.py:1198-1260.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ ABSENT = "None"
 
 @dataclass(frozen=True)
 class Prompt:
-    """Token ids of a prompt: style (denoise, language, instruct) and text."""
+    """The token ids of a prompt: style (denoise, language, instruct) and text."""
 
     style: tuple[int, ...]
     text: tuple[int, ...]
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """All of it, in the order the model reads it."""
+        """All ids, in the order in which the model reads them."""
         return self.style + self.text
 
 
@@ -41,10 +41,10 @@ def build_prompt(
     denoise: bool = False,
     tags: tuple[str, ...] = NONVERBAL_TAGS,
 ) -> Prompt:
-    """The prompt that makes the model speak `text`, a result of `clean.speakable` or a chunk of one.
+    """Return the prompt that makes the model speak `text`, a result of `clean.speakable` or a chunk of it.
 
-    reference_text: what the reference recording says, its end mark included. language: an id. instruct: a result
-    of `design.render_design`. denoise: only meaningful with a reference. tags: names to tokenize alone.
+    reference_text: the transcript of the reference, with its end mark. language: an id. instruct: a result of
+    `design.render_design`. denoise: has an effect only with a reference. tags: names that are tokenized separately.
     """
     style = [tokenizer.special("denoise")] if denoise else []
     style += _enclosed(tokenizer, "lang", tokenizer.encode(language or ABSENT))

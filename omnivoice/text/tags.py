@@ -1,8 +1,8 @@
-"""Non-verbal tags: `[laughter]`, `[sigh]` and their like, written inside the text.
+"""Non-verbal tags, such as `[laughter]` and `[sigh]`, that are written in the text.
 
-Each known tag is tokenized alone, so that it has the same ids everywhere. A fine-tune may know more: every
-function takes the tuple of names. A bracket that is neither a tag nor phonemes (`[B EY1 S]`, CMU notation) is read
-aloud by the model; `tag_warnings` says so. Nothing here removes text.
+Each known tag is tokenized separately, so that it has the same ids everywhere. A fine-tuned model may know more tags,
+so every function takes their names. The model reads any other bracket aloud, except phonemes in CMU notation
+(`[B EY1 S]`); `tag_warnings` warns about it. Nothing here removes text.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NONVERBAL_TAGS: tuple[str, ...] = (
 """The tags OmniVoice was trained on (upstream models/omnivoice.py:1651)."""
 
 BRACKETED = re.compile(r"\[([^\[\]\n]{1,200})\]")
-"""A bracket that may be a tag or phonemes, and is never cut; longer ones are prose in brackets."""
+"""A bracket that may be a tag or phonemes and is never cut; a longer one is ordinary text in brackets."""
 
-_SPELLED = re.compile(r"\[([^\[\]]{1,200})\]")  # a tag broken over two lines is one once they are joined
+_SPELLED = re.compile(r"\[([^\[\]]{1,200})\]")  # also a tag with a line break in it
 _MAX_TAG_CHARS = 40
 _MAX_NAMED = 5
 
@@ -49,7 +49,7 @@ def _pattern(tags: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def split_tags(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> list[str]:
-    """`text` cut before and after each known tag, without empty pieces; joined they give `text` again."""
+    """Return `text` cut before and after each known tag, without empty pieces; joined, they give `text` again."""
     pieces, end = [], 0
     for match in _pattern(tags).finditer(text):
         pieces += [text[end : match.start()], match.group()]
@@ -58,7 +58,7 @@ def split_tags(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> list[str]:
 
 
 def canonical_tags(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
-    """`text` with tags in other spellings (`[LAUGHTER]`, `[laugh]`, `[question_en]`) in the trained one."""
+    """Return `text` with tags in other spellings (`[LAUGHTER]`, `[laugh]`, `[question_en]`) in the trained spelling."""
     _pattern(tags)
     aliases = cast("dict[str, dict[str, str]]", load_table("text/tags.json"))["aliases"]
     by_key = {_key(tag): tag for tag in tags}
@@ -72,7 +72,7 @@ def canonical_tags(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
 
 
 def tag_warnings(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> tuple[str, ...]:
-    """One warning for each bracket in `text` that looks like a tag but is none, at most five."""
+    """Return a warning for each bracket in `text` that looks like a tag but is unknown, at most five."""
     names = [match[1] for match in BRACKETED.finditer(text) if len(match[1]) <= _MAX_TAG_CHARS]
     unknown = [name for name in dict.fromkeys(names) if name not in tags and not is_phonemes(name)]
     worth = [name for name in unknown if any(char.isalpha() for char in name)]
@@ -80,7 +80,7 @@ def tag_warnings(text: str, tags: tuple[str, ...] = NONVERBAL_TAGS) -> tuple[str
 
 
 def is_phonemes(name: str) -> bool:
-    """Whether `name` is a pronunciation in CMU notation, as between the brackets of `[B EY1 S]`."""
+    """Whether `name`, the inside of a bracket such as `[B EY1 S]`, is a pronunciation in CMU notation."""
     table = cast("dict[str, list[str]]", load_table("text/tags.json"))
     parts = name.split(" ")
     return all(part in table["consonants"] or part.rstrip("012") in table["vowels"] for part in parts)
@@ -92,5 +92,5 @@ def _key(name: str) -> str:
 
 def _warning(name: str, tags: tuple[str, ...]) -> str:
     close = difflib.get_close_matches(_key(name), tags, n=1)
-    hint = f"did you mean [{close[0]}]?" if close else "known are " + ", ".join(f"[{tag}]" for tag in tags)
-    return f"[{name}] is not a sound this model knows and will be read aloud; {hint}"
+    hint = f"did you mean [{close[0]}]?" if close else "known tags: " + ", ".join(f"[{tag}]" for tag in tags)
+    return f"[{name}] is not a tag that this model knows and will be read aloud; {hint}"

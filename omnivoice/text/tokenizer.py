@@ -1,9 +1,9 @@
-"""The text tokenizer: byte-level BPE from tokenizer.json, on Hugging Face `tokenizers` alone.
+"""The text tokenizer: byte-level BPE from tokenizer.json, with Hugging Face's `tokenizers`.
 
-Unusual: only vocabulary and merges are taken from the file; the splitting rules are our own copy of what
-OmniVoice's tokenizer (Qwen2) uses, and must be the file's too. Added tokens are kept out of the encoder and only
-reached by name, so no text can spell one: "<|text_end|>" typed by a user encodes to ordinary pieces. The library
-may panic on hostile files (a BaseException); that, too, becomes a CheckpointError. No decoding, no padding.
+Only the vocabulary and the merges are taken from the file. The splitting rules are those of OmniVoice's tokenizer
+(Qwen2), and a file with other rules is refused. Added tokens are not in the encoder and are reached by name only, so
+that no text can produce one: "<|text_end|>" typed by a user is encoded as ordinary characters. The library can panic
+(a BaseException) on hostile files; that becomes a CheckpointError. There is no decoding and no padding.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ _MAX_ID = 2**31 - 1
 
 
 class TextTokenizer:
-    """Text to ids; special tokens by name. Made by `from_json`; immutable.
+    """Turns text into ids, and names of special tokens into theirs. `from_json` makes it; it is immutable.
 
-    special_ids: of all added tokens. used_ids: those that a prompt can hold. Added tokens that are neither layout nor
-    a tag (<|im_start|> ...) are not among them: the model never meets those, and their rows may be anything.
+    special_ids: the ids of all added tokens. used_ids: the ids that a prompt can contain. Added tokens that are neither
+    part of the layout nor a tag, such as <|im_start|>, never occur in a prompt, and their embedding rows may be
+    anything.
     """
 
     def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, int]) -> None:
@@ -52,7 +53,7 @@ class TextTokenizer:
 
     @classmethod
     def from_json(cls, data: str | bytes) -> TextTokenizer:
-        """The tokenizer in the content of a tokenizer.json; raises CheckpointError if that is none of OmniVoice's."""
+        """Return the tokenizer in the content of a tokenizer.json; raises CheckpointError for any other."""
         raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         if len(raw) > MAX_TOKENIZER_BYTES:
             raise CheckpointError(f"tokenizer.json must be at most {MAX_TOKENIZER_BYTES} bytes, got {len(raw)}")
@@ -61,7 +62,7 @@ class TextTokenizer:
         except FileError as error:
             raise CheckpointError(str(error)) from None
         if not isinstance(table, dict):
-            raise _refusal("it is not a JSON object")
+            raise _not_ours("it is not a JSON object")
         vocab, merges = _bpe(table)
         added = _added_tokens(table, vocab)
         _check_splitting(table)
@@ -69,47 +70,49 @@ class TextTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """One more than the highest id that a prompt can hold: the rows an embedding must have."""
+        """The number of rows that an embedding needs: one more than the highest id in a prompt."""
         return max(self.used_ids) + 1
 
     def special(self, name: str) -> int:
-        """The id of the added token `<|name|>`, e.g. "text_start"."""
+        """Return the id of the added token `<|name|>`, e.g. for "text_start"."""
         return self._added[f"<|{name}|>"]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, never one of an added token. Raises TextError for half a surrogate pair."""
+        """Return the ids of `text`, never that of an added token. Raises TextError for half of a surrogate pair."""
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
-            raise TextError("the text holds half of a surrogate pair, which is no character") from None
+            raise TextError("the text contains half of a surrogate pair, which is not a character: remove it") from None
         ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
         return [token for token in ids if token not in self.special_ids]
 
     def encode_tag(self, tag: str) -> list[int]:
-        """The ids of a non-verbal tag, `[...]` with its brackets: its own if a fine-tune added it as a token."""
+        """Return the ids of a non-verbal tag with its brackets: one id if a fine-tuned model added it as a token."""
         return [self._added[tag]] if tag in self._added else self.encode(tag)
 
 
-def _refusal(reason: str) -> CheckpointError:
-    return CheckpointError(f"tokenizer.json is no OmniVoice tokenizer: {reason}; take the one published with the model")
+def _not_ours(reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"tokenizer.json is not an OmniVoice tokenizer: {reason}; use the one published with the model"
+    )
 
 
 def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges, checked for type and range."""
+    """Return the vocabulary and the merges, checked for type and range."""
     model = table.get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
-        raise _refusal("its model is not BPE")
+        raise _not_ours("its model is not BPE")
     odd = [name for name in _UNUSED_BPE if model.get(name) not in (None, False, "", 0)]
     if odd:
-        raise _refusal(f"it sets {', '.join(odd)}, which this engine does not implement")
+        raise _not_ours(f"it sets {', '.join(odd)}, which this engine does not implement")
     vocab, merges = model.get("vocab"), model.get("merges")
     if not isinstance(vocab, dict) or not isinstance(merges, list):
-        raise _refusal("it has no vocabulary or no merges")
+        raise _not_ours("it has no vocabulary or no merges")
     if not all(_is_id(token) for token in vocab.values()) or len(set(map(str, vocab.values()))) != len(vocab):
-        raise _refusal("its ids are not whole numbers from 0, each used once")
+        raise _not_ours("its ids are not whole numbers from 0, each used once")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and isinstance(p[1], str) for p in pairs):
-        raise _refusal("its merges are not pairs of tokens")
+        raise _not_ours("its merges are not pairs of tokens")
     return cast("dict[str, int]", vocab), [(pair[0], pair[1]) for pair in pairs]
 
 
@@ -118,28 +121,28 @@ def _is_id(value: object) -> bool:
 
 
 def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[str, int]:
-    """The added tokens by content; the seven of the prompt layout must be among them, none may be an ordinary id."""
+    """Return {content: id} of the added tokens, with the seven of the layout and without an ordinary token's id."""
     entries = table.get("added_tokens")
     added: dict[str, int] = {}
     for entry in entries if isinstance(entries, list) else ():
         content, token = (entry.get("content"), entry.get("id")) if isinstance(entry, dict) else (None, None)
         if not isinstance(content, str) or not isinstance(token, int) or not _is_id(token):
-            raise _refusal("an added token has no text or no id")
+            raise _not_ours("an added token has no text or no id")
         added[content] = token
     missing = [f"<|{name}|>" for name in LAYOUT_TOKENS if f"<|{name}|>" not in added]
     if missing:
-        raise _refusal(f"it lacks {', '.join(missing)}")
+        raise _not_ours(f"it lacks {', '.join(missing)}")
     if len(set(added.values())) != len(added):
-        raise _refusal("two added tokens share an id")
+        raise _not_ours("two added tokens share an id")
     taken = set(vocab.values())
     clash = [text for text, token in added.items() if token in taken and vocab.get(text) != token]
     if clash:
-        raise _refusal(f"the id of {clash[0]} is an ordinary token's, too")
+        raise _not_ours(f"the id of {clash[0]} is also that of an ordinary token")
     return added
 
 
 def _check_splitting(table: dict[str, object]) -> None:
-    """The file's own rules must be the ones that `_encoder` builds."""
+    """Refuse a file whose rules differ from those that `_encoder` builds."""
     normalizer, splitter = table.get("normalizer"), table.get("pre_tokenizer")
     steps = splitter.get("pretokenizers") if isinstance(splitter, dict) else None
     first, second = steps if isinstance(steps, list) and len(steps) == 2 else (None, None)
@@ -153,22 +156,22 @@ def _check_splitting(table: dict[str, object]) -> None:
         and (second.get("type"), second.get("add_prefix_space")) == ("ByteLevel", False)
         and second.get("use_regex") is False
     ):
-        raise _refusal("it splits text by other rules than OmniVoice's")
+        raise _not_ours("its rules for splitting text are not OmniVoice's")
 
 
 def _encoder(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
-    """The library's tokenizer without added tokens; imported here, so that importing this package stays cheap."""
+    """Return the library's tokenizer without added tokens; imported here, so that importing this package is fast."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
     missing = set(pre_tokenizers.ByteLevel.alphabet()).difference(vocab)
     if missing:
-        raise _refusal(f"its vocabulary lacks {len(missing)} of the 256 bytes, so some text would vanish")
+        raise _not_ours(f"its vocabulary lacks {len(missing)} of the 256 bytes, so some text would vanish")
     try:
         encoder = Tokenizer(models.BPE(vocab=vocab, merges=merges))
     except BaseException as error:
         if isinstance(error, MemoryError) or not (isinstance(error, Exception) or _is_panic(error)):
             raise
-        raise _refusal(str(error)[:200]) from None
+        raise _not_ours(str(error)[:200]) from None
     encoder.normalizer = normalizers.NFC()
     encoder.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -123,10 +123,10 @@ def test_half_a_surrogate_pair_is_refused(small_tokenizer: TextTokenizer) -> Non
         ({"added_tokens": []}, r"it lacks <\|denoise\|>, <\|lang_start\|>"),
         ({"added_tokens": [{"id": "1", "content": "x"}]}, "no text or no id"),
         ({"added_tokens": 5}, "it lacks"),
-        ({"normalizer": None}, "splits text by other rules"),
-        ({"normalizer": {"type": "NFKC"}}, "splits text by other rules"),
-        ({"pre_tokenizer": {"type": "Whitespace"}}, "splits text by other rules"),
-        ({"pre_tokenizer": None}, "splits text by other rules"),
+        ({"normalizer": None}, "rules for splitting text"),
+        ({"normalizer": {"type": "NFKC"}}, "rules for splitting text"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "rules for splitting text"),
+        ({"pre_tokenizer": None}, "rules for splitting text"),
     ],
 )
 def test_foreign_files_are_refused(small: dict, changes: dict, complaint: str) -> None:
@@ -156,7 +156,7 @@ def test_ids_must_not_clash(small: dict) -> None:
     with pytest.raises(CheckpointError, match="two added tokens share an id"):
         TextTokenizer.from_json(edited(small, added_tokens=added))
     added[-1]["id"] = 7
-    with pytest.raises(CheckpointError, match=r"the id of <\|text_end\|> is an ordinary token's, too"):
+    with pytest.raises(CheckpointError, match=r"the id of <\|text_end\|> is also that of an ordinary token"):
         TextTokenizer.from_json(edited(small, added_tokens=added))
 
 
