@@ -14,9 +14,8 @@ from typing import Any
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.plan import checked_request, make_plan
-from ...omnivoice.generate.presets import PRESETS
+from ...omnivoice.generate.presets import PRESETS, find_preset
 from ...omnivoice.intake.limits import shown
-from ...omnivoice.text.languages import language_id
 from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
@@ -112,9 +111,6 @@ def _request(given: Mapping[str, Any]) -> GenerationRequest:
     if design is not None:
         host.values.checked(VoiceDesign, design, "design", "Voice Design Attributes")
     preset, language, duration = given.get("preset", PRESET), given.get("language", AUTO), given.get("duration", 0)
-    if not isinstance(preset, str) or preset not in PRESETS:
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(preset)}")
-    language_id(language)  # refuses an unknown one, of which the engine only warns
     request = GenerationRequest(
         text=given.get("text"),
         voice=voice,
@@ -124,7 +120,7 @@ def _request(given: Mapping[str, Any]) -> GenerationRequest:
         speed=given.get("speed", 1.0),
         duration=None if type(duration) in (int, float) and duration == 0 else duration,
         exact_length=given.get("exact_length", False),
-        sampling=PRESETS[preset].apply(Sampling()),
+        sampling=find_preset(preset).apply(Sampling()),
     )
     return settings.apply(request)
 

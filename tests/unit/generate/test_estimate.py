@@ -18,7 +18,7 @@ from omnivoice.generate.budget import row_bytes, rows_per_batch
 from omnivoice.generate.codec import Codec
 from omnivoice.generate.estimate import CPU_LIBRARIES, BatchSize, estimate_batch
 from omnivoice.generate.graphs import StepGraphs
-from omnivoice.generate.run import Runner, waves
+from omnivoice.generate.run import Runner, run_order
 from omnivoice.generate.sample import Sampler
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import PLAIN_OPS
@@ -198,7 +198,7 @@ def test_chunks_run_together_unless_one_becomes_the_voice(tiny: Engine) -> None:
     plans = tiny.plan([*CASES["long_text"], *CASES["long_text_without_reference"]])
     given_voice, own_voice = (len(plan.chunks) for plan in plans)
     assert given_voice > 2 and own_voice > 2
-    first, second = (set(jobs) for _, jobs in waves(plans))
+    first, second = (set(jobs) for _, jobs in run_order(plans))
     assert first == {*((0, c) for c in range(given_voice)), (1, 0)}
     assert second == {(1, c) for c in range(1, own_voice)}
 

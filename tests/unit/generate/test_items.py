@@ -1,10 +1,10 @@
-"""Errors and warnings about one of several requests say which one."""
+"""An error about one of several requests says which one."""
 
 import pytest
 import torch
 
 from omnivoice import Engine, GenerationRequest, InputError, NumericError, Sampling, TextError, VoicePrompt
-from omnivoice.generate.items import batch_warnings, item_name, naming_item
+from omnivoice.generate.items import item_name, naming_item
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +66,3 @@ def test_an_item_that_cannot_be_decoded_is_named(engine, monkeypatch):
     )
     with pytest.raises(NumericError, match=r'item 2 of 2 \("Second."\): the codec produced NaN'):
         engine.generate([request("First."), request("Second.")])
-
-
-def test_warnings_say_which_item_and_those_of_all_items_appear_once():
-    texts = ["One.", "Two words.", "Three."]
-    assert batch_warnings(texts, [["all", "a"], ["all"], ["all", "b", "b"]]) == [
-        "all",
-        'item 1 of 3 ("One."): a',
-        'item 3 of 3 ("Three."): b',
-    ]
-    assert batch_warnings(texts, [["a"], [], ["a"]]) == ["items 1, 3 of 3: a"]
-    assert batch_warnings(["One."], [["a", "b"]]) == ["a", "b"]
-    assert batch_warnings([], []) == []
-    (many,) = batch_warnings(["x"] * 21, [["a"]] * 20 + [[]])
-    assert many == "items 1, 2, 3, 4, 5, 6, 7, 8, 12 more of 21: a"
