@@ -26,6 +26,7 @@ from ...omnivoice.errors import FileError, InputError, NumericError
 from ...omnivoice.intake.files import append_line
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import shown
+from ...omnivoice.intake.paths import match_name
 from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
@@ -125,14 +126,15 @@ def _existing(model: models.LoadedModel, request: TrainingRequest) -> tuple[LoRA
     if name is None or name == NO_LORA:
         return None, 0
     paths = lora_paths()
-    if not isinstance(name, str) or name not in paths:
+    match = match_name(name, paths)
+    if match is None:
         raise InputError(f"existing_lora must be {NO_LORA} or one of models/loras, got {shown(name)}: press R")
-    lora = read_lora(paths[name], model.engine.lm.config)
+    lora = read_lora(paths[match], model.engine.lm.config)
     ranks = {change.rank for change in lora.changes.values() if isinstance(change, LowRank)}
     if ranks != {rank}:
         found = ", ".join(map(str, sorted(ranks))) or "none"
-        raise InputError(f"existing_lora {shown(name)} has rank {found}, this training {rank}: set rank to {found}")
-    steps = _STEPS_IN_NAME.search(name)
+        raise InputError(f"existing_lora {shown(match)} has rank {found}, this training {rank}: set rank to {found}")
+    steps = _STEPS_IN_NAME.search(match)
     return lora, int(steps.group(1)) if steps else 0
 
 

@@ -124,7 +124,7 @@ def cancel_at(comfy, prompt: dict, step: int) -> tuple[str, dict, int]:
 
 
 def kept(comfy, prompt: dict, saved: int) -> dict:
-    """The outputs of a run that goes on from step `saved`, and is cancelled some steps later."""
+    """The outputs of a run that resumes from step `saved` and is cancelled some steps later."""
     prompt_id, asked, told = comfy.submit(prompt), False, []
     for kind, data in comfy.events(prompt_id):
         if kind == "progress" and data["node"] == "train":
@@ -215,7 +215,7 @@ def test_samples_are_spoken(server) -> None:
     assert all(file.stat().st_size > 10_000 for file in files)
 
 
-def test_cancel_stops_the_workflow_and_the_next_queue_goes_on(server) -> None:
+def test_cancel_stops_the_workflow_and_the_next_queue_resumes(server) -> None:
     prompt = graph(**{**LONG, "run_name": "cancelled"})
     ended, _, last = cancel_at(server, prompt, 3)
     assert ended == "execution_interrupted"

@@ -346,6 +346,11 @@ def test_numbers_in_the_pages_are_the_programs(
         f"`voice` takes {train.STEPS_PER_SECOND:g} steps for each second of recordings, at least {train.MIN_STEPS} "
         f"and at most {train.MAX_STEPS}; `language` takes {train.language_preset(0).steps}"
     ) in page("OmniVoiceTrainLoRA")
+    voice, language = train.voice_preset(0), train.language_preset(0)
+    assert f"{voice.rank} for `voice`, {language.rank} for `language`" in page("OmniVoiceTrainLoRA")
+    for name in ("batch_size", "batch_tokens", "warmup"):
+        values = f"{getattr(voice, name)} for `voice`, {getattr(language, name)} for `language`"
+        assert re.search(rf"`{name}` \|.*{values}", page("OmniVoiceTrainingSettings")), name
     (size,) = (model.size for model in engine("weights.published").published_models().values())
     assert f"The download is {size / 1e9:.1f} GB" in page("OmniVoiceDownload")
     assert "at most 108 English letters or 36 Chinese characters" in page("OmniVoiceSaveVoice")

@@ -296,7 +296,7 @@ def test_equal_losses_and_losses_that_are_not_finite(train, part, monkeypatch) -
 # Cancel and resume.
 
 
-def test_cancel_goes_on_to_comfyui_once_the_state_is_saved(
+def test_cancel_reaches_comfyui_once_the_state_is_saved(
     train, pack: SimpleNamespace, host, output: Path, interrupt: type[BaseException], loaded: object
 ) -> None:
     host.interrupt_after = 2
@@ -322,7 +322,7 @@ def test_cancel_keeps_what_was_trained_when_asked_to(train, host, output: Path, 
 
 
 def test_a_kept_part_is_not_taken_from_the_cache(train, host, nodes: dict[str, type]) -> None:
-    """ComfyUI asks for the fingerprint before each run: another one makes it run the node anew."""
+    """ComfyUI asks for the fingerprint before each run: with another one it runs the node again."""
     stamp = nodes["OmniVoiceTrainLoRA"].fingerprint_inputs
     begun = stamp(run_name="run")
     host.interrupt_after = 2
@@ -428,7 +428,7 @@ def test_cancel_in_a_sample(train, host, output: Path, interrupt: type[BaseExcep
     assert not list((output / "run" / "samples").glob("*.wav")) if (output / "run" / "samples").exists() else True
 
 
-# Adapters to begin with.
+# LoRAs to start from.
 
 
 @pytest.fixture
@@ -445,7 +445,9 @@ def saved(train, host, output: Path) -> str:
 def test_existing_lora(train, saved: str, nodes: dict[str, type], output: Path) -> None:
     menu = next(i for i in nodes["OmniVoiceTrainLoRA"].define_schema().inputs if i.id == "existing_lora")
     assert menu.options == ["[None]", "plain.safetensors", saved]
-    assert train(existing_lora=saved)[2] == 15 and train(existing_lora="plain.safetensors", run_name="p")[2] == 3
+    assert (
+        train(existing_lora=saved.upper())[2] == 15 and train(existing_lora="plain.safetensors", run_name="p")[2] == 3
+    )
     with safe_open(output / "run" / "run.safetensors", "pt") as file:
         assert file.metadata()["steps"] == "15"
     stamp = nodes["OmniVoiceTrainLoRA"].fingerprint_inputs

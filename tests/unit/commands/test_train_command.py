@@ -1,4 +1,4 @@
-"""`train`: from a config file to an adapter or a model, gone on with after Ctrl-C, and refused in words."""
+"""`train`: from a config file to a LoRA or a model, resumed after Ctrl-C, and refusals."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_full_fine_tune_is_a_model(config: Path, capsys: pytest.CaptureFixture
     assert main(["train", str(config)]) == 0, "a finished run is found finished"
 
 
-def test_a_full_fine_tune_in_bfloat16_begins_with_the_very_weights(config: Path) -> None:
+def test_a_full_fine_tune_in_bfloat16_starts_with_the_exact_weights(config: Path) -> None:
     """A first step, whose rate is 0: what is written is what was read, though it was computed with rounded weights."""
     write(config.parent, {"method": "full", "steps": 1, "training_dtype": "bf16", "warmup": 1.0})
     assert main(["train", str(config)]) == 0
@@ -110,7 +110,7 @@ def test_a_full_fine_tune_in_bfloat16_begins_with_the_very_weights(config: Path)
     assert all(torch.equal(tuned[name], base[name].to(tuned[name].dtype)) for name in tuned)
 
 
-def test_ctrl_c_keeps_what_was_learnt_and_the_command_goes_on(
+def test_ctrl_c_keeps_the_lora_and_the_command_resumes(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["train", str(config)]) == 0
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_what_was_learnt_and_the_command_goes_on(
     assert signal.getsignal(signal.SIGINT) == before
 
 
-def test_an_adapter_is_gone_on_with(config: Path) -> None:
+def test_training_starts_from_a_lora(config: Path) -> None:
     assert main(["train", str(config)]) == 0
     write(config.parent, lora="runs/anna/anna.safetensors", output="runs/more")
     assert main(["train", str(config)]) == 0

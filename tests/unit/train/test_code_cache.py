@@ -97,7 +97,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_is_damaged_is_missing_and_written_anew(kept: Path, fault: str) -> None:
+def test_a_damaged_entry_is_missing_and_written_again(kept: Path, fault: str) -> None:
     FAULTS[fault](entry(kept))
     store = cache(kept)
     assert store.read("a") is None

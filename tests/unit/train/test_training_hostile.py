@@ -46,7 +46,7 @@ LAST = f"state-{SMALL.steps:08d}.safetensors"
 Change = Callable[[dict[str, Tensor], dict[str, int]], object]
 
 
-def go_on(folder: Path) -> Trainer:
+def resume(folder: Path) -> Trainer:
     trainer = tiny_trainer()
     opened = open_run(folder, SMALL, data="d", base="b")
     opened.resume(trainer)
@@ -57,7 +57,7 @@ def go_on(folder: Path) -> Trainer:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    go_on(folder)
+    resume(folder)
     return folder
 
 
@@ -66,11 +66,11 @@ def copied(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copied"))
 
 
-def test_a_damaged_state_is_written_anew_when_its_step_comes_again(finished: Path, copied: Path) -> None:
+def test_a_damaged_state_is_written_again_at_its_step(finished: Path, copied: Path) -> None:
     """It was in the way for good: the writer replaces nothing that is not ours, and a torn file is nobody's."""
     (copied / LAST).write_bytes(b"")
     (copied / "best.safetensors").write_bytes(b"torn")
-    go_on(copied)
+    resume(copied)
     for name in (LAST, "best.safetensors"):
         assert (copied / name).read_bytes() == (finished / name).read_bytes()
     assert [path.name for path in RunFolder(copied).states()] == [LAST, "state-00000004.safetensors"]
@@ -81,7 +81,7 @@ def test_a_state_is_of_the_step_that_its_name_says(finished: Path, copied: Path,
     shutil.copy(copied / "state-00000004.safetensors", copied / "state-00000999.safetensors")
     (copied / LAST).unlink()
     os.symlink("nowhere", copied / "state-00000998.safetensors")
-    go_on(copied)
+    resume(copied)
     assert "state-00000999.safetensors is misnamed: it is the state of step 4" in caplog.text
     assert "state-00000998.safetensors does not exist" in caplog.text
     assert (copied / LAST).read_bytes() == (finished / LAST).read_bytes()
@@ -162,7 +162,7 @@ def test_several_processes_cannot_offload() -> None:
         build_trainer(*tiny_model(), tiny_tokenizer(), Dataset(random_clips()), settings, **about)
 
 
-def test_a_full_fine_tuning_begins_with_no_adapter() -> None:
+def test_a_full_fine_tune_starts_from_no_lora() -> None:
     lora = trained_lora(tiny_trainer().model, "mine")
     full = tiny_trainer(method="full")
     with pytest.raises(LoraError, match="method full cannot start from mine: merge it into the model"):

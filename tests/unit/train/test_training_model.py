@@ -29,7 +29,7 @@ def loss_of(trainer: object) -> float:
         return float(trainer.model(examples, label_counts(examples)))  # type: ignore[attr-defined]
 
 
-def test_a_new_adapter_changes_nothing() -> None:
+def test_a_new_lora_changes_nothing() -> None:
     frozen = tiny_trainer(audio_modules="frozen", targets=("q_proj",))
     for changes in ({}, {"audio_modules": "lora"}, {"method": "full"}, {"gradient_checkpointing": True}):
         assert loss_of(tiny_trainer(**changes)) == pytest.approx(loss_of(frozen), abs=1e-6)
@@ -100,7 +100,7 @@ def test_offloading_computes_the_same() -> None:
     assert plain.losses == offloaded.losses
 
 
-def test_an_adapter_is_gone_on_with() -> None:
+def test_training_starts_from_a_lora() -> None:
     first = tiny_trainer(dropout=0.0)
     first.step(), first.step()
     lora = trained_lora(first.model, "first.safetensors")
@@ -117,14 +117,14 @@ def test_an_adapter_is_gone_on_with() -> None:
         ({"targets": LINEARS[:2]}, "which this run does not train in that way"),
     ],
 )
-def test_an_adapter_that_does_not_fit_is_refused(changes: dict, words: str) -> None:
+def test_a_lora_that_does_not_fit_is_refused(changes: dict, words: str) -> None:
     lora = trained_lora(tiny_trainer().model, "first.safetensors")
     other = tiny_trainer(**changes)
     with pytest.raises(LoraError, match=words):
         start_from_lora(other.model, lora, other.settings)
 
 
-def test_an_adapter_with_less_is_refused() -> None:
+def test_a_lora_of_fewer_modules_is_refused() -> None:
     lora = trained_lora(tiny_trainer(targets=("q_proj",)).model, "small.safetensors")
     with pytest.raises(LoraError, match=r"small\.safetensors does not change llm\.layers\.0\.self_attn\.k_proj"):
         start_from_lora(tiny_trainer().model, lora, SMALL)
