@@ -1,8 +1,8 @@
-"""Reading whole files and writing them atomically: the two file operations everything else is made of.
+"""Read complete files and write them atomically: the operations that every other file format builds on.
 
-What is unusual: a path is opened without blocking and must turn out to be a regular file (no pipe, device or
-folder) of a size that was allowed beforehand; and a write leaves, after any failure, kill or power cut, either the
-old file or the new one under the final name, never a part of it. Paths are the caller's: see `paths` for names.
+Only regular files of an allowed size are read; a pipe or device is refused and never blocks. After any failure, kill or
+power cut, a write leaves the old file or the new one under the final name, never a part of one. The names of files are
+checked in `paths`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _STAMP_HEAD_BYTES, _STAMP_BLOCK_BYTES, _STAMP_BLOCKS = 64 * KIB, 4 * KIB, 32
 
 @contextlib.contextmanager
 def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a regular file for reading: (binary file, size in bytes). Raises FileError for anything else.
+    """Open a regular file for reading and yield (binary file, size in bytes); raises FileError for anything else.
 
-    Symbolic links are followed: the user named this path. Errors while reading become FileError too.
+    Symbolic links are followed. Errors of the system while reading become FileError too.
     """
     where = as_path(path)
     name = shown_name(where)
@@ -47,7 +47,7 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     try:
         handle = os.open(where, flags)
     except (OSError, ValueError) as error:
-        _refuse_open(where, error)
+        _raise_open_error(where, error)
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -62,7 +62,7 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         os.close(handle)
 
 
-def _refuse_open(path: Path, error: OSError | ValueError) -> NoReturn:
+def _raise_open_error(path: Path, error: OSError | ValueError) -> NoReturn:
     name = shown_name(path)
     if isinstance(error, FileNotFoundError):
         raise FileError(f"{name} does not exist") from None
@@ -73,7 +73,7 @@ def _refuse_open(path: Path, error: OSError | ValueError) -> NoReturn:
 
 
 def read_bytes(path: str | PathLike[str], *, limit: int) -> bytes:
-    """The whole content of a regular file of at most `limit` bytes; the size is checked before reading."""
+    """Return the content of a regular file of at most `limit` bytes, which is checked before reading."""
     with open_regular(path) as (file, size):
         name = shown_name(path)
         if size > limit:
@@ -135,22 +135,24 @@ def remove_file(path: str | PathLike[str]) -> None:
 
 
 def append_line(path: str | PathLike[str], line: str) -> None:
-    """Add a line to a text file, which is made if it is not there; for logs, whose last line may be lost or cut short
-    when the machine stops. Raises FileError."""
+    """Append a line to a text file, which is created if missing; raises FileError.
+
+    For logs: the last line may be lost or cut short when the machine stops.
+    """
     where, data = as_path(path), f"{line}\n".encode()
     try:
         with open(where, "ab") as file:
             file.write(data)
     except OSError as error:
-        raise FileError(_write_refusal(where, len(data), error)) from error
+        raise FileError(_write_error(where, len(data), error)) from error
 
 
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
-    """Write `data` under `path`, wholly or not at all, and return the path that was written.
+    """Write `data` to `path`, completely or not at all, and return the path written; raises FileError.
 
-    A temporary file in the same folder is written, flushed to the disk and renamed. overwrite=False never replaces a
-    file. A file that another program holds (Windows) is tried again for a quarter of a second; then a numbered
-    sibling is written instead, with a warning. Raises FileError; the temporary is gone whatever happens.
+    A temporary file in the same folder is written, flushed to the disk and renamed; it never stays behind. With
+    overwrite=False, no file is replaced. If another program holds the file (Windows), this tries again for a quarter of
+    a second, then writes a numbered file next to it and logs a warning.
     """
     return write_parts_atomic(path, (data,), size=len(data), overwrite=overwrite)
 
@@ -158,7 +160,7 @@ def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = Tr
 def write_parts_atomic(
     path: str | PathLike[str], parts: Iterable[bytes | memoryview], *, size: int, overwrite: bool = True
 ) -> Path:
-    """As `write_atomic`, from parts of `size` bytes in all, which are asked for one after another while writing."""
+    """Do as `write_atomic` with data in parts, `size` bytes in total; each part is requested when it is written."""
     where = as_path(path)
     remove_stale_temps(where.parent)
     temp = temporary_path(where)
@@ -170,13 +172,13 @@ def write_parts_atomic(
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temp)
     except OSError as error:
-        raise FileError(_write_refusal(where, size, error)) from error
+        raise FileError(_write_error(where, size, error)) from error
     _sync_folder(where.parent)
     return written
 
 
 def _write_synced(temp: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Create `temp` (mode 0666 less the umask, which open applies itself) and push `parts` to the disk."""
+    """Create `temp` with mode 0666 less the umask, and flush `parts` to the disk."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     with os.fdopen(os.open(temp, flags, 0o666), "wb") as file:
         for part in parts:
@@ -203,13 +205,13 @@ def _replace(temp: Path, where: Path) -> Path:
 
 def _move_without_replacing(temp: Path, where: Path) -> Path:
     if _WINDOWS:
-        os.rename(temp, where)  # refuses an existing target there
+        os.rename(temp, where)  # on Windows, this refuses an existing target
         return where
     try:
         os.link(temp, where)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links: hold the name first, then replace our own empty file
+    except OSError:  # a file system without hard links: reserve the name, then replace the empty file
         held = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             os.close(held)
@@ -221,7 +223,7 @@ def _move_without_replacing(temp: Path, where: Path) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable; the file is whole either way, so a file system that cannot is no error."""
+    """Make the rename durable. The file is complete either way, so a file system that cannot do this is no error."""
     if _WINDOWS:
         return
     with contextlib.suppress(OSError):
@@ -232,11 +234,11 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _write_refusal(path: Path, size: int, error: OSError) -> str:
+def _write_error(path: Path, size: int, error: OSError) -> str:
     name = shown_name(path)
     advice: Callable[[str], str] = f"cannot write {name}: {{}}".format
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return advice(f"the disk is full, {size / MIB:.1f} MB are needed: free some space")
+        return advice(f"the disk is full, {size / MIB:.1f} MB are needed: make room")
     if error.errno == errno.EEXIST:
         return advice("a file of that name exists already: choose another name")
     if error.errno == errno.ENOENT:
@@ -249,16 +251,16 @@ def _write_refusal(path: Path, size: int, error: OSError) -> str:
 
 
 def temporary_path(where: Path) -> Path:
-    """A name in the same folder for what will get the name `where` once it is whole."""
+    """Return a path in the same folder for what will be renamed to `where` when it is complete."""
     return where.parent / f".{where.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.ovtmp"
 
 
 def remove_stale_temps(folder: Path, *, seconds: float = _STALE_SECONDS) -> None:
-    """Delete temporaries of ours, files and folders, that a killed process left so long ago; never anything else."""
+    """Delete temporary files and folders of this program that are older than `seconds`, left by a killed process."""
     try:
         names = [name for name in os.listdir(folder) if _TEMP.fullmatch(name)]
     except OSError:
-        return  # the write that follows says it better
+        return  # the write that follows reports it
     for name in names:
         with contextlib.suppress(OSError):
             status = os.lstat(folder / name)

@@ -1,8 +1,8 @@
-"""The header of a safetensors file, checked more strictly than the format asks.
+"""The header of a safetensors file, checked more strictly than the format requires.
 
-What is unusual: the library accepts duplicate keys, leading spaces, a million tensors or a hundred thousand
-dimensions; and a shape whose product overflows has broken four other loaders in 2026. Whatever passes here, the
-library accepts too. Works on bytes: it opens no file and reads no tensor.
+The safetensors library accepts duplicate keys, leading spaces, a million tensors, and a hundred thousand dimensions.
+Shapes whose product overflows have broken four other loaders in 2026. The library accepts everything that passes here.
+This file works on bytes: it opens no file and reads no tensor.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DTYPE_BYTES: Mapping[str, int] = MappingProxyType(
     }
 )
 LENGTH_BYTES = 8
-_MAX_ELEMENTS = 1 << 48  # far above any file, far below what overflows 64 bits
+_MAX_ELEMENTS = 1 << 48  # far more than any file has, and far from overflowing 64 bits
 _FOREIGN = (
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run git lfs pull, or download it again"),
-    (b"<!doctype html", "a web page: the download was answered by an error or login page, download it again"),
-    (b"<html", "a web page: the download was answered by an error or login page, download it again"),
+    (b"<!doctype html", "a web page: the server sent an error or login page, so download it again"),
+    (b"<html", "a web page: the server sent an error or login page, so download it again"),
     (b"pk\x03\x04", "a zip or a PyTorch pickle, not safetensors: get the .safetensors version of it"),
     (b"\x80\x02", "a Python pickle, not safetensors: get the .safetensors version of it"),
     (b"gguf", "a GGUF file, not safetensors: get the .safetensors version of it"),
@@ -39,7 +39,7 @@ _FOREIGN = (
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One tensor as the header describes it: dtype by its format name, shape, bytes [start, end) of the data part."""
+    """One tensor in the header: dtype as the format names it, shape, and its bytes [start, end) of the data part."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,14 +49,14 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Header:
-    """A checked header: tensors by name, in file order of their data, and the free-text metadata."""
+    """A checked header: the tensors by name, in the order of their data, and the metadata, which is free text."""
 
     info: Mapping[str, TensorInfo]
     metadata: Mapping[str, str]
 
 
 def header_length(head: bytes, size: int, name: str) -> int:
-    """The length of the JSON header, from the first bytes (up to 64 are looked at) of a file of `size` bytes."""
+    """Return the length of the JSON header. head: the first bytes of a file of `size` bytes, of which 64 are used."""
     start = head[:64].lstrip().lower()
     for magic, what in _FOREIGN:
         if start.startswith(magic):
@@ -75,10 +75,10 @@ def header_length(head: bytes, size: int, name: str) -> int:
 
 
 def parse_header(header: bytes, data_bytes: int, name: str) -> Header:
-    """Check the JSON header of a file whose data part has `data_bytes` bytes; raises FileError and nothing else.
+    """Return the checked JSON header of a file whose data part has `data_bytes` bytes; raises only FileError.
 
-    Allowed: at most 4096 tensors of at most 8 dimensions, names of at most 256 characters, known dtypes, and
-    offsets that cover the data part exactly, without hole or overlap.
+    Allowed are at most 4096 tensors of at most 8 dimensions, names of at most 256 characters, known dtypes, and offsets
+    that cover the data part exactly, without gap or overlap.
     """
     if not header.startswith(b"{"):
         raise FileError(f"{name} is not a safetensors file: its header does not begin with {{")
@@ -113,7 +113,7 @@ def _tensor_name(key: str, name: str) -> str:
 
 
 def _is_unicode(text: str) -> bool:
-    """False for lone surrogates, which JSON escapes can smuggle in."""
+    """Whether UTF-8 can encode `text`. It cannot encode lone surrogates, which JSON escapes allow."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -155,7 +155,7 @@ def _check_coverage(info: Mapping[str, TensorInfo], data_start: int, data_bytes:
     end = 0
     for key, tensor in info.items():
         if tensor.start != end:
-            kind = "overlaps the one before it" if tensor.start < end else "leaves a hole before it"
+            kind = "overlaps the one before it" if tensor.start < end else "leaves a gap before it"
             raise FileError(f"{name}: the data of tensor {shown(key)} {kind} (byte {tensor.start}, expected {end})")
         end = tensor.end
     if end > data_bytes:
@@ -168,7 +168,10 @@ def _check_coverage(info: Mapping[str, TensorInfo], data_start: int, data_bytes:
 
 
 def render_header(tensors: Mapping[str, TensorInfo], metadata: Mapping[str, str]) -> bytes:
-    """Length and header bytes of a file holding `tensors`: sorted metadata, padded to 8 bytes, always the same."""
+    """Return the first bytes of a file that holds `tensors`: the header's length and the header, padded to 8 bytes.
+
+    The metadata is sorted, so that the same content gives the same bytes.
+    """
     described: dict[str, object] = {
         key: {"dtype": tensor.dtype, "shape": list(tensor.shape), "data_offsets": [tensor.start, tensor.end]}
         for key, tensor in tensors.items()

@@ -1,9 +1,8 @@
-"""Safetensors files: big ones mapped, small ones read whole, ours written.
+"""Safetensors files: large ones are memory-mapped, small ones are read completely, and this program's are written.
 
-What is unusual: a mapped file that someone truncates kills the process, so only model weights, which are too big to
-copy, are mapped; voices and LoRAs, which strangers can replace, are read through one file descriptor. The writer
-makes the same bytes from the same tensors (the library's order of metadata changes from run to run). Shapes and
-names are not judged here: `weights` and `voice_files` know what theirs must be.
+Truncating a mapped file kills the process. So only model weights, which are too large to copy, are mapped; voices and
+LoRAs are read through one file descriptor. The writer makes the same bytes from the same tensors, while the library's
+order of metadata changes from run to run. Names and shapes are checked in `weights` and `voice_files`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _WRITTEN_DTYPES: Mapping[torch.dtype, str] = MappingProxyType(
 
 
 class MappedTensors:
-    """An open weight file: `info` and `metadata` from its checked header, `get` for one tensor at a time."""
+    """An open weight file: `info` and `metadata` come from its checked header, `get` returns one tensor."""
 
     def __init__(self, name: str, header: Header, handle: safetensors.safe_open) -> None:
         self.info: Mapping[str, TensorInfo] = header.info
@@ -56,9 +55,9 @@ class MappedTensors:
         self._handle = handle
 
     def get(self, name: str) -> Tensor:
-        """The tensor as it lies in the file, on the CPU, without a copy: its pages are read when it is used.
+        """Return a tensor as stored, on the CPU, without a copy: its pages are read when it is used.
 
-        It may outlive the file object. Raises FileError when there is none of that name.
+        It may outlive this object. Raises FileError if the file holds no tensor of that name.
         """
         if name not in self.info:
             raise FileError(f"{self._name} holds no tensor {shown(name)}")
@@ -69,7 +68,7 @@ class MappedTensors:
 
 
 def check_header(path: str | PathLike[str]) -> Header:
-    """The checked header of a safetensors file; reads no tensor. Raises FileError that says what is wrong with it."""
+    """Return the checked header of a safetensors file without reading a tensor; raises FileError."""
     return _checked_header(path)[0]
 
 
@@ -93,7 +92,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 def open_tensors(path: str | PathLike[str]) -> Iterator[MappedTensors]:
     """Map a weight file and yield its `MappedTensors`; for models only (see the module's docstring).
 
-    Raises FileError when the header is not sound or the file was exchanged between check and mapping.
+    Raises FileError if the header is invalid, or if the file was replaced between the check and the mapping.
     """
     where = as_path(path)
     name = shown_name(where)
@@ -112,9 +111,9 @@ def open_tensors(path: str | PathLike[str]) -> Iterator[MappedTensors]:
 def read_small_tensors(
     path: str | PathLike[str], limit: int = MAX_TENSORS_BYTES
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """All tensors (CPU, as stored) and the metadata of a file of at most `limit` bytes; nothing stays mapped.
+    """Return all tensors (on the CPU, as stored) and the metadata of a file of at most `limit` bytes.
 
-    Raises FileError; the header passes both our check and the library's before a tensor is made.
+    Nothing stays mapped. The header passes this check and the library's before a tensor is made. Raises FileError.
     """
     data = read_bytes(path, limit=limit)
     name = shown_name(path)
@@ -132,8 +131,8 @@ def write_tensors(
 ) -> Path:
     """Write a safetensors file atomically and return the path written; the same tensors make the same bytes.
 
-    An existing file is replaced only with `overwrite`, and only when it is a safetensors file of the same "format"
-    in its metadata. Raises FileError when that fails, InputError for a dtype that is not written.
+    An existing file is replaced only with `overwrite`, and only if it is a safetensors file with the same "format" in
+    its metadata. Raises FileError if writing fails, and InputError for a dtype that cannot be written.
     """
     sources = {
         key: TensorSource(tensor.dtype, tuple(tensor.shape), partial(torch.detach, tensor))
@@ -144,7 +143,7 @@ def write_tensors(
 
 @dataclass(frozen=True)
 class TensorSource:
-    """A tensor that is made when its turn to be written comes: `make` gives it, of that dtype and shape."""
+    """A tensor that `make` returns when it is about to be written, with this dtype and shape."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -158,40 +157,40 @@ def stream_tensors(
     *,
     overwrite: bool = True,
 ) -> Path:
-    """As `write_tensors`, holding one tensor at a time. What `make` raises is raised, and nothing is written."""
+    """Do as `write_tensors` with one tensor in memory at a time. If a `make` raises, nothing is written."""
     where = as_path(path)
     if overwrite and os.path.lexists(where):
-        _check_own(where, metadata.get("format"))
-    info, size = _laid_out(sources, shown_name(where))
+        _check_replaceable(where, metadata.get("format"))
+    info, size = _layout(sources, shown_name(where))
     header = render_header(info, metadata)
-    parse_header(header[LENGTH_BYTES:], size, shown_name(where))  # what we write, we can read
-    parts = (_raw(sources[key].make(), info[key]) for key in info)
+    parse_header(header[LENGTH_BYTES:], size, shown_name(where))  # so that this program can read it again
+    parts = (_bytes_of(sources[key].make(), info[key]) for key in info)
     return write_parts_atomic(where, chain([header], parts), size=len(header) + size, overwrite=overwrite)
 
 
-def _check_own(path: Path, kind: str | None) -> None:
+def _check_replaceable(path: Path, kind: str | None) -> None:
     name = shown_name(path)
     try:
         found = check_header(path).metadata.get("format")
     except FileError as error:
-        raise FileError(f"{name} exists and is not ours to replace ({error}): choose another name") from None
+        raise FileError(f"{name} exists and was not made by this program ({error}): choose another name") from None
     if found != kind:
         raise FileError(f"{name} exists and is of another kind ({shown(found)}): choose another name")
 
 
-def _laid_out(sources: Mapping[str, TensorSource], name: str) -> tuple[dict[str, TensorInfo], int]:
-    """Where each tensor goes, and the bytes of all: wide types first, so that every one lies aligned; then by name."""
+def _layout(sources: Mapping[str, TensorSource], name: str) -> tuple[dict[str, TensorInfo], int]:
+    """Return the place of each tensor and the total bytes. Wide dtypes come first, which aligns all; then by name."""
     info: dict[str, TensorInfo] = {}
     end = 0
     for key, source in sorted(sources.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
         if source.dtype not in _WRITTEN_DTYPES:
-            raise InputError(f"{name}: tensor {shown(key)} has dtype {source.dtype}, which is not written")
+            raise InputError(f"{name}: tensor {shown(key)} has dtype {source.dtype}, which cannot be written")
         start, end = end, end + math.prod(source.shape) * source.dtype.itemsize
         info[key] = TensorInfo(_WRITTEN_DTYPES[source.dtype], source.shape, start, end)
     return info, end
 
 
-def _raw(tensor: Tensor, info: TensorInfo) -> memoryview:
+def _bytes_of(tensor: Tensor, info: TensorInfo) -> memoryview:
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    assert (_WRITTEN_DTYPES[flat.dtype], tuple(tensor.shape)) == (info.dtype, info.shape), "as the header says"
+    assert (_WRITTEN_DTYPES[flat.dtype], tuple(tensor.shape)) == (info.dtype, info.shape), "as its source said"
     return flat.view(torch.uint8).numpy().data

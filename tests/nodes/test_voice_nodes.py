@@ -467,7 +467,7 @@ def test_a_foreign_file_is_never_replaced(pack, save, library: Path) -> None:
         (library / "Anna.safetensors").write_bytes(content)
         with pytest.raises(ValueError, match="is in the library already"):
             save()
-        with pytest.raises(pack.engine.FileError, match="exists and is not ours to replace"):
+        with pytest.raises(pack.engine.FileError, match="exists and was not made by this program"):
             save(overwrite=True)
         assert (library / "Anna.safetensors").read_bytes() == content
 

@@ -80,7 +80,7 @@ def test_views_are_written_as_they_look_and_aligned(tmp_path: Path) -> None:
 
 
 def test_what_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^a: tensor 'c' has dtype torch.complex64, which is not written$"):
+    with pytest.raises(InputError, match=r"^a: tensor 'c' has dtype torch.complex64, which cannot be written$"):
         write_tensors(tmp_path / "a", {"c": torch.zeros(1, dtype=torch.complex64)}, {})
     with pytest.raises(FileError, match=r"at most 256 characters, got 300"):
         write_tensors(tmp_path / "a", {"n" * 300: torch.zeros(1)}, {})
@@ -99,7 +99,7 @@ def test_only_files_of_the_same_format_are_replaced(tmp_path: Path) -> None:
         write_tensors(path, {"a": torch.zeros(1)}, {"format": "one"}, overwrite=False)
     assert torch.equal(read_small_tensors(path)[0]["a"], torch.ones(1))
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(FileError, match=r"^notes\.txt exists and is not ours to replace "):
+    with pytest.raises(FileError, match=r"^notes\.txt exists and was not made by this program "):
         write_tensors(tmp_path / "notes.txt", {"a": torch.zeros(1)}, {"format": "one"})
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
