@@ -18,11 +18,11 @@ import os
 import re
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, cast
 
 from ..errors import FileError, InputError
 from .files import file_size, remove_file, sha256_of
@@ -43,14 +43,7 @@ _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 _YES = frozenset({"1", "ON", "YES", "TRUE"})
 
 
-class OnBytes(Protocol):
-    """Called about ten times a second with the number of bytes received; may raise to cancel."""
-
-    def __call__(self, done: int, /) -> None: ...
-
-
-class _Stopped(OSError):
-    """Ends the thread of a download that was cancelled."""
+OnBytes = Callable[[int], None]  # called ten times a second with the number of bytes received; may raise to cancel
 
 
 class _TooLong(OSError):
@@ -71,15 +64,14 @@ class _NoBar:
 
 
 class _PartFile:
-    """The open .part file as `http_get` uses it. It never grows over `size`, nor after `stop`."""
+    """The open .part file as `http_get` uses it. It never grows over `size`, nor after `close`."""
 
     def __init__(self, file: FileIO, name: str, size: int) -> None:
         self.name, self.size = name, size
-        self._file, self._lock, self._stopped = file, threading.Lock(), False
+        self._file, self._lock = file, threading.Lock()
 
     def write(self, block: bytes) -> int:
         with self._lock:
-            self._check_open()
             if self.tell() + len(block) > self.size:
                 raise _TooLong
             rest = memoryview(block)
@@ -98,7 +90,6 @@ class _PartFile:
 
     def truncate(self) -> int:
         with self._lock:
-            self._check_open()
             return self._file.truncate()
 
     def restart(self) -> None:
@@ -106,14 +97,16 @@ class _PartFile:
         self.seek(0)
         self.truncate()
 
-    def stop(self) -> None:
-        """Refuse every later write; a write in progress is finished first."""
-        with self._lock:
-            self._stopped = True
+    def sync(self) -> None:
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise _write_error(self.name, self.size - self.tell(), error) from error
 
-    def _check_open(self) -> None:
-        if self._stopped:
-            raise _Stopped
+    def close(self) -> None:
+        """Finish a write in progress and close the file, so that every later one fails with ValueError."""
+        with self._lock:
+            self._file.close()
 
 
 def hub_endpoint() -> str:
@@ -191,10 +184,11 @@ def _receive(repository: str, revision: str, path: str, part: _PartFile, on_byte
             tries, filled = TRIES, part.tell()
         if not tries:
             raise FileError(f"{part.name} could not be downloaded ({reason})") from fault
-        _wait(WAIT_SECONDS * 2 ** (TRIES - 1 - tries), part, on_bytes)
+        pause = WAIT_SECONDS * 2 ** (TRIES - 1 - tries)
+        _run_watched(partial(threading.Event().wait, pause), part, on_bytes)
 
 
-def _run_watched(job: Callable[[], None], part: _PartFile, on_bytes: OnBytes) -> Exception | None:
+def _run_watched(job: Callable[[], object], part: _PartFile, on_bytes: OnBytes) -> Exception | None:
     """Run `job` in a thread while `on_bytes` is called in this one; return the exception that ended it, or None.
 
     When `on_bytes` raises, the thread is left to end at its next write, which fails.
@@ -219,7 +213,7 @@ def _run_watched(job: Callable[[], None], part: _PartFile, on_bytes: OnBytes) ->
             thread.join(_TICK_SECONDS)
         on_bytes(part.tell())
     except BaseException:
-        part.stop()
+        part.close()
         raise
     return faults[0] if faults else None
 
@@ -255,13 +249,6 @@ def _cause(fault: BaseException | None) -> str:
     return ""
 
 
-def _wait(seconds: float, part: _PartFile, on_bytes: OnBytes) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        on_bytes(part.tell())
-        time.sleep(_TICK_SECONDS)
-
-
 @contextlib.contextmanager
 def _open_part(path: Path, size: int) -> Iterator[_PartFile]:
     """Open or create the .part file, positioned at its end; synced to the disk and kept when the block ends well."""
@@ -279,7 +266,7 @@ def _open_part(path: Path, size: int) -> Iterator[_PartFile]:
         if file.seek(0, os.SEEK_END) > size:
             part.restart()
         yield part
-        os.fsync(handle)
+        part.sync()
 
 
 def _finish(part: Path, target: Path) -> None:

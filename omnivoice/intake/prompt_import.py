@@ -50,34 +50,6 @@ class _Name:
     text: str
 
 
-@dataclass(frozen=True, eq=False)
-class _Storage:
-    """The bytes of a tensor: a record of the zip, not a copy."""
-
-    record: bytes
-    dtype: np.dtype
-
-    def __len__(self) -> int:
-        return len(self.record) // self.dtype.itemsize
-
-
-@dataclass(frozen=True, eq=False)
-class _Tensor:
-    """A [K, T] view of a storage. offset, strides: in elements; they stay inside the storage."""
-
-    storage: _Storage
-    offset: int
-    shape: tuple[int, int]
-    strides: tuple[int, int]
-
-    def codes(self) -> torch.Tensor:
-        """Return a copy, int64 [K, T]."""
-        dtype, (row, step) = self.storage.dtype, self.strides
-        size = dtype.itemsize
-        view = np.ndarray(self.shape, dtype, self.storage.record, self.offset * size, (row * size, step * size))
-        return torch.from_numpy(view.astype(np.int64))
-
-
 def read_upstream_prompt(path: str | PathLike[str]) -> VoicePrompt:
     """Return the voice in a prompt that upstream saved with torch.save; raises FileError for anything else."""
     name = shown_name(path)
@@ -98,11 +70,12 @@ def _voice(found: object) -> VoicePrompt:
     version, rms, tokens = found["format_version"], found["ref_rms"], found["ref_audio_tokens"]
     if type(version) is not int or version != 1:
         raise InputError(f"format_version must be 1, got {shown(version)}")
-    if not isinstance(tokens, _Tensor):
+    if not isinstance(tokens, np.ndarray):
         raise InputError(f"ref_audio_tokens must be a tensor, got {shown(tokens)}")
     if type(rms) not in (int, float):
         raise InputError(f"ref_rms must be a number, got {shown(rms)}")
-    return VoicePrompt(check_codes(tokens.codes(), CODEBOOK_SIZE), clean_voice_text(found["ref_text"]), rms)
+    codes = torch.from_numpy(tokens.astype(np.int64))
+    return VoicePrompt(check_codes(codes, CODEBOOK_SIZE), clean_voice_text(found["ref_text"]), rms)
 
 
 def _zip_entries(data: bytes, name: str) -> dict[str, bytes]:
@@ -201,14 +174,14 @@ class _Program:
             items.append(item)
         return items[::-1]
 
-    def _storage(self, identity: object) -> _Storage:
-        """Return the record that ("storage", type, key, device, number of elements) means, if its size is right."""
+    def _storage(self, identity: object) -> np.ndarray:
+        """Return ("storage", type, key, device, number of elements) as a view of its record, if the sizes agree."""
         match identity:
             case ("storage", _Name(kind), str(key), str(), int(count)) if kind in _STORAGES:
                 record, dtype = self._entries.get(f"data/{key}", b""), np.dtype(_STORAGES[kind])
                 if count < 1 or count * dtype.itemsize != len(record):
                     raise InputError(f"a tensor declares {shown(count)} elements but {len(record)} bytes are there")
-                return _Storage(record, dtype)
+                return np.frombuffer(record, dtype)
         raise InputError("a tensor's data is not of a known kind (int64, int32 or int16)")
 
 
@@ -224,17 +197,19 @@ def _call(function: object, arguments: object) -> object:
     match (function, arguments):
         case (_Name(text), ()) if text == _ORDERED:
             return {}
-        case (_Name(text), (_Storage() as storage, int(offset), (int(K), int(T)), (int(row), int(step)), *_)):
-            if text == _REBUILD:
-                return _tensor(storage, offset, (K, T), (row, step))
+        case (_Name(text), (np.ndarray() as storage, int(offset), (int(K), int(T)), (int(row), int(step)), *_)):
+            if text == _REBUILD and storage.ndim == 1:
+                return _view(storage, offset, (K, T), (row, step))
     raise InputError("its data.pkl calls something no prompt needs")
 
 
-def _tensor(storage: _Storage, offset: int, shape: tuple[int, int], strides: tuple[int, int]) -> _Tensor:
+def _view(storage: np.ndarray, offset: int, shape: tuple[int, int], strides: tuple[int, int]) -> np.ndarray:
+    """Return a [K, T] view of a storage. offset, strides: in elements; they must stay inside the storage."""
     K, T = shape
     last = offset + (K - 1) * strides[0] + (T - 1) * strides[1]
     if not 1 <= K <= MAX_CODEBOOKS or not 1 <= T <= MAX_VOICE_FRAMES:
         raise InputError(f"ref_audio_tokens must be [1-{MAX_CODEBOOKS}, 1-{MAX_VOICE_FRAMES}], got [{K}, {T}]")
     if min(offset, *strides) < 0 or last >= len(storage):
         raise InputError(f"a tensor of shape {list(shape)} does not fit its {len(storage)} elements")
-    return _Tensor(storage, offset, shape, strides)
+    size = storage.itemsize
+    return np.ndarray(shape, storage.dtype, storage, offset * size, (strides[0] * size, strides[1] * size))
