@@ -36,8 +36,8 @@ from benchmarks.measure import (
     measure_steps,
 )
 from benchmarks.model import SIZES, random_engine, weight_bytes
-from omnivoice.commands.models import DTYPES, load_engine, usable_device
-from omnivoice.devices import best_dtype
+from omnivoice.commands.models import load_engine, usable_device
+from omnivoice.devices import DTYPES, best_dtype
 from omnivoice.errors import InputError, OmniVoiceError
 
 Results = dict[str, object]

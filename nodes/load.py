@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ..omnivoice.devices import AUTO, DTYPES, FASTEST
 from . import host
 from .widgets import CATEGORY, Model
-
-AUTO = "auto"
 
 
 class LoadOmniVoice(io.ComfyNode):
@@ -31,7 +30,7 @@ class LoadOmniVoice(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "dtype",
-                    options=[AUTO, *host.models.DTYPES, host.models.FASTEST],
+                    options=[AUTO, *DTYPES, FASTEST],
                     default=AUTO,
                     tooltip="Precision of the language model. auto uses bf16 or fp16 on a GPU and fp32 on a CPU. "
                     "fastest also uses bf16 on a CPU where that is faster. The codec always runs in fp32.",

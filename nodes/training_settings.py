@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from comfy_api.latest import io
 
-from ..omnivoice.train.settings import AUDIO_MODULES, DTYPES, SCHEDULES, TrainSettings
+from ..omnivoice.train.settings import AUDIO_MODULES, SCHEDULES, TRAINING_DTYPES, TrainSettings
 from . import host, widgets
 from .inputs.training import KEEP, LORA_DTYPES, OPEN, OPTIMIZERS, SAMPLE_TEXT, STOP, options_from
 
@@ -66,7 +66,7 @@ def _memory_inputs() -> list[io.Input]:
     return [
         _menu(
             "training_dtype",
-            DTYPES,
+            TRAINING_DTYPES,
             DEFAULTS.training_dtype,
             "Precision of the base model; the LoRA is always trained in fp32. auto: bf16 on GPUs that support it.",
         ),

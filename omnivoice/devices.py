@@ -1,12 +1,24 @@
-"""Which dtype and device to compute with: the choices that depend on the hardware and not on the model."""
+"""Which dtype and device to compute with, and how dtypes are spelled in nodes, on the command line and in TOML."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 
 from .ops import cpu_has_fast_bf16
 
-DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+AUTO, FASTEST = "auto", "fastest"  # choices next to DTYPES: the device's best, and the same but quicker on some CPUs
+DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
+    {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+)
+COMPUTE_DTYPES = (*DTYPES.values(), torch.float64)  # what the engine can run in; float64 is for tests
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name of a dtype for messages: that of DTYPES, or torch's own without its prefix."""
+    return next((name for name, known in DTYPES.items() if known == dtype), str(dtype).removeprefix("torch."))
 
 
 def codec_device(device: torch.device) -> torch.device:

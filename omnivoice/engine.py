@@ -18,7 +18,7 @@ from .audio.finish import finish_speech
 from .audio.reference import LONG_SECONDS
 from .codec import CodecDecoder, CodecEncoder
 from .constants import SAMPLE_RATE
-from .devices import DTYPES, best_dtype, codec_device
+from .devices import COMPUTE_DTYPES, best_dtype, codec_device
 from .errors import InputError
 from .generate.budget import free_memory, rows_per_batch
 from .generate.codec import Codec
@@ -83,7 +83,7 @@ class Engine:
         speedups: exact shortcuts, all on by default.
         Raises CheckpointError or FileError, which name what is missing or wrong, and InputError for another dtype.
         """
-        if dtype is not None and dtype not in DTYPES:
+        if dtype is not None and dtype not in COMPUTE_DTYPES:
             raise InputError(f"dtype must be torch.float32, bfloat16, float16 or float64, got {dtype}")
         where = torch.device(device)
         target = where if compute_device is None else torch.device(compute_device)

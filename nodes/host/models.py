@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ import torch
 from comfy.cli_args import args as comfy_args
 from torch import nn
 
-from ...omnivoice.devices import codec_device, fastest_dtype
+from ...omnivoice.devices import AUTO, DTYPES, FASTEST, codec_device, fastest_dtype
 from ...omnivoice.engine import Engine
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.graphs import GRAPH_MODES
@@ -38,8 +37,6 @@ HOW_TO_GET = (
     "audio_tokenizer/) or a single-file model into ComfyUI/models/omnivoice, e.g. "
     "ComfyUI/models/omnivoice/OmniVoice/config.json; then press R and choose it"
 )
-FASTEST = "fastest"
-DTYPES: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +138,9 @@ def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
     auto: ComfyUI's own choice, including its flags, with bf16 preferred to fp16; float32 on CPUs and MPS. fastest: the
     same, except bf16 on CPUs that are faster with it.
     """
-    if choice != "auto":
+    if choice != AUTO:
         if not isinstance(choice, str) or choice not in (*DTYPES, FASTEST):
-            raise InputError(f"dtype must be one of auto, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
+            raise InputError(f"dtype must be one of {AUTO}, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
         if choice != FASTEST:
             return DTYPES[choice]
         if mm.is_device_cpu(device):

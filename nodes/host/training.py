@@ -22,6 +22,7 @@ import folder_paths
 import torch
 from torch import Tensor
 
+from ...omnivoice.devices import DTYPES, dtype_name
 from ...omnivoice.errors import FileError, InputError, NumericError
 from ...omnivoice.intake.files import append_line
 from ...omnivoice.intake.folders import make_folder
@@ -110,7 +111,7 @@ def train_lora(
         language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
         run = TrainingRun(model, trainer, folder, node_id, language=language)
         outcome = run.train(keep=options.keep)
-        steps, dtype = earlier_steps + trainer.step_count, models.DTYPES[options.lora_dtype]
+        steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
         tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
         losses = losses_of(trainer)
         metadata = result_metadata(trainer, data, base, steps)
@@ -193,7 +194,7 @@ def _write(
 
 def _report(data: Dataset, request: TrainingRequest, trainer: Trainer, outcome: Outcome, run: TrainingRun) -> list[str]:
     settings, losses = trainer.settings, [loss for loss in trainer.losses if math.isfinite(loss)]
-    dtype = next(name for name, dtype in models.DTYPES.items() if dtype == trainer.model.lm.get_dtype())
+    dtype = dtype_name(trainer.model.lm.get_dtype())
     lines = [
         data.summary(),
         *request.report(),

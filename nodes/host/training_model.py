@@ -14,6 +14,7 @@ import comfy.lora
 import comfy.model_management as mm
 import torch
 
+from ...omnivoice.devices import AUTO, DTYPES
 from ...omnivoice.lm import OmniVoiceLM
 from ...omnivoice.lm.fused import fused_rows
 from ...omnivoice.ops import PLAIN_OPS
@@ -37,8 +38,8 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
     Never float16, whose gradients vanish.
     """
-    if choice != "auto":
-        return models.DTYPES[choice]
+    if choice != AUTO:
+        return DTYPES[choice]
     slow = mm.is_device_cpu(device) or mm.is_device_mps(device)
     return torch.bfloat16 if not slow and mm.should_use_bf16(device) else torch.float32
 

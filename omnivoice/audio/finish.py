@@ -45,11 +45,11 @@ def finish_speech(
     Raises NumericError if a chunk holds NaN or Inf, or if there is nothing to hear (no peak above 1e-6).
     """
     if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
-        raise NumericError("the speech holds NaN or Inf: check the model's files, and try float32")
+        raise NumericError("the speech holds NaN or Inf: check the model's files, and try fp32")
     silences = list(pauses) or [0] * (len(chunks) + 1)
     parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
     if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
-        raise NumericError("the model produced digital silence: try another seed, and float32")
+        raise NumericError("the model produced digital silence: try another seed, and fp32")
     if post_process:
         parts, peak = _trimmed(parts, sample_rate, raised=reference_rms is None)
     else:

@@ -1,4 +1,4 @@
-"""`languages` and `info`: what can be spoken, and what is installed."""
+"""The commands `languages` and `info`: what the model can speak, and what is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import torch
 
-from ..devices import best_dtype
+from ..devices import best_dtype, dtype_name
 from ..errors import InputError
 from ..text.languages import language_options
 from ..weights import locate_checkpoint
@@ -15,32 +15,32 @@ from .models import find_model
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register `languages` and `info`."""
-    languages = commands.add_parser("languages", help="list the languages, or those that match a word")
+    """Add the parsers of `languages` and `info`."""
+    languages = commands.add_parser("languages", help="list the languages, all or by a search word")
     languages.add_argument("search", nargs="?", default="", help="part of an id or name")
     languages.set_defaults(run=run_languages)
-    info = commands.add_parser("info", help="describe a model folder and this machine")
-    info.add_argument("--model", metavar="FOLDER")
-    info.add_argument("--codec", metavar="FOLDER")
+    info = commands.add_parser("info", help="describe a model and this machine")
+    info.add_argument("--model", metavar="FOLDER", help="model folder or file; default: as for speak")
+    info.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
     info.set_defaults(run=run_info)
 
 
 def run_languages(options: argparse.Namespace) -> None:
-    """One line per language: id, name."""
+    """Print one line per language: id and name."""
     wanted = options.search.casefold()
     rows = [(code, name) for code, name in language_options() if wanted in code.casefold() or wanted in name.casefold()]
     if not rows:
-        raise InputError(f"no language matches {options.search!r}: run it without a word to see all")
+        raise InputError(f"no language matches {options.search!r}: run it without a search word to see all")
     for code, name in rows:
         print(f"{code}\t{name}")
 
 
 def run_info(options: argparse.Namespace) -> None:
-    """Check the folder's files and configurations, without reading weights."""
+    """Print what the machine and the model are. Checks the model's files and configurations, but reads no weights."""
     accelerators = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     accelerators += ["mps"] if torch.backends.mps.is_available() else []
     devices = ["cpu", *accelerators]
-    precision = ", ".join(f"{name} ({str(best_dtype(torch.device(name))).removeprefix('torch.')})" for name in devices)
+    precision = ", ".join(f"{name} ({dtype_name(best_dtype(torch.device(name)))})" for name in devices)
     print(f"python {sys.version.split()[0]}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"devices: {precision}")
     files = locate_checkpoint(find_model(options.model), options.codec)

@@ -1,4 +1,4 @@
-"""`merge`: LoRAs merged into a model, as a folder that upstream's package loads or as one file for LoadOmniVoice."""
+"""The command `merge`: merge LoRAs into a model, written as a folder that upstream loads or as one file."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..devices import DTYPES
 from ..errors import InputError
 from ..weights import locate_checkpoint
 from ..weights.export import export_checkpoint
 from ..weights.export_folder import export_folder
 from ..weights.lora import LoRA
 from ..weights.lora_read import read_lora
-from .models import DTYPES, find_model
+from .models import find_model
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """merge."""
+    """Add the parser of `merge`."""
     parser = commands.add_parser("merge", help="write a model with LoRAs merged in, as a folder or as one file")
     parser.add_argument(
         "--lora",
         metavar="PATH",
         action="append",
         required=True,
-        help="a PEFT folder or a .safetensors file; given several times, they add up",
+        help="a PEFT folder or a .safetensors file; may be repeated, and the changes add up",
     )
     parser.add_argument(
         "--strength",
@@ -31,16 +32,16 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="append",
         type=float,
         default=[],
-        help="of the LoRAs, in their order, -10 to 10; default 1 for each",
+        help="strength of each LoRA, -10 to 10, in the order of the --lora options; default 1 for each",
     )
     parser.add_argument("--model", metavar="FOLDER", help="model folder or file; default: as for speak")
-    parser.add_argument("--codec", metavar="FOLDER", help="where the codec is, if the model has no audio_tokenizer/")
+    parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
         required=True,
-        help="a name that ends in .safetensors: one file, for Load OmniVoice; else a new folder, for upstream too",
+        help="a name that ends in .safetensors for one file, or a new folder, which the original program can load too",
     )
     parser.add_argument("--dtype", choices=tuple(DTYPES), help="precision of the language model; default: as stored")
     parser.add_argument("--overwrite", action="store_true", help="replace a model file (never a folder)")
@@ -48,7 +49,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run_merge(options: argparse.Namespace) -> None:
-    """Write the model, and say what it is."""
+    """Write the model and print what it holds."""
     strengths = _strengths(options.strength, len(options.lora))
     files = locate_checkpoint(find_model(options.model), options.codec)
     loras = [(read_lora(path, files.lm_config), strength) for path, strength in zip(options.lora, strengths)]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from ..devices import codec_device
+from ..devices import AUTO, DTYPES, codec_device
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
 from ..generate.codec import Codec
@@ -146,8 +146,10 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
     Never float16, which would need loss scaling.
     """
+    if choice != AUTO:
+        return DTYPES[choice]
     native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.bfloat16 if choice == "bf16" or (choice == "auto" and native) else torch.float32
+    return torch.bfloat16 if native else torch.float32
 
 
 def _load(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
+from ..devices import AUTO, DTYPES
 from ..errors import InputError
 from ..intake.limits import check_number, shown
 
@@ -20,7 +21,7 @@ METHODS = ("lora", "full")
 AUDIO_MODULES = ("full", "lora", "frozen")
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop", "Muon")
 SCHEDULES = ("cosine", "constant")
-DTYPES = ("auto", "bf16", "fp32")
+TRAINING_DTYPES = (AUTO, *(name for name in DTYPES if name != "fp16"))  # fp16 would need loss scaling
 STEPS_PER_SECOND, MIN_STEPS, MAX_STEPS = 3.0, 300, 1500  # of the voice preset, by the length of its clips
 ALPHA_PER_RANK = 2  # of both presets
 
@@ -203,7 +204,7 @@ _CHOICES = {
     "audio_modules": AUDIO_MODULES,
     "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,
-    "training_dtype": DTYPES,
+    "training_dtype": TRAINING_DTYPES,
 }
 # Name -> entry of the table of limits.
 _NUMBERS = {

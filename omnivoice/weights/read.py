@@ -16,6 +16,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from ..devices import dtype_name
 from ..errors import CheckpointError
 from ..intake.tensor_header import TensorInfo
 from ..intake.tensors import MappedTensors, open_tensors
@@ -120,7 +121,7 @@ def _check_values(raw: Tensor, name: str, path: Path, dtype: torch.dtype) -> Non
     if not bool(torch.isfinite(ends).all()):
         raise CheckpointError(f"{path.name}: {name} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
     if not bool(torch.isfinite(ends.to(dtype)).all()):
-        raise CheckpointError(f"{path.name}: {name} overflows in {dtype}; load it as bfloat16 or float32")
+        raise CheckpointError(f"{path.name}: {name} overflows in {dtype_name(dtype)}: load it as bf16 or fp32")
 
 
 def _check_keys(expected: set[str], found: set[str], files: Sequence[Path]) -> None:

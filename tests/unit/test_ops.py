@@ -1,5 +1,6 @@
 """The layer seam: which library multiplies, and when a host's own layer must do it."""
 
+import argparse
 import time
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from omnivoice import ops
+from omnivoice import devices, ops
+from omnivoice.commands.models import add_model_options
+from omnivoice.train.settings import TRAINING_DTYPES
 
 BACKENDS = [F.linear, ops.onednn_linear]
 
@@ -140,3 +143,15 @@ def test_fast_bf16_is_what_is_faster_in_bf16(monkeypatch):
     ops.cpu_backend.cache_clear(), ops.cpu_has_fast_bf16.cache_clear()
     slow = torch.float32
     assert ops.cpu_has_fast_bf16(1)
+
+
+def test_one_spelling_of_dtypes() -> None:
+    """Nodes, command line and training settings offer the names of one table."""
+    assert {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32} == devices.DTYPES
+    assert all(devices.dtype_name(dtype) == name for name, dtype in devices.DTYPES.items())
+    assert devices.dtype_name(torch.float64) == "float64"
+    assert TRAINING_DTYPES == ("auto", "bf16", "fp32")
+    parser = argparse.ArgumentParser()
+    add_model_options(parser)
+    choices = next(action.choices for action in parser._actions if action.dest == "dtype")
+    assert tuple(choices or ()) == ("auto", *devices.DTYPES, "fastest")

@@ -330,7 +330,7 @@ def test_without_a_model_it_speaks_with_the_demo_voice_and_says_so(checkpoint, t
     speak = ["--steps", "2", "--duration", "0.4", "-o", "hello.wav"]
     assert main(["speak", "Hello Anna!", *speak]) == 0
     told = capsys.readouterr().err
-    assert "no model is installed: the demo voice speaks" in told and "python -m omnivoice download" in told
+    assert "no model is installed, so the demo voice speaks" in told and "python -m omnivoice download" in told
     assert "cannot say" not in told
     assert main(["speak", "Hello penguin!", *speak]) == 0
     assert "knows only 2 words and cannot say penguin;" in capsys.readouterr().err

@@ -23,7 +23,7 @@ def merge(checkpoint, loras, out, *options):
 
 def test_a_folder(checkpoint, loras, tmp_path, capsys):
     out = tmp_path / "merged"
-    assert merge(checkpoint, loras, out, "--strength", "0.5", "--strength", "-1", "--dtype", "float32") == 0
+    assert merge(checkpoint, loras, out, "--strength", "0.5", "--strength", "-1", "--dtype", "fp32") == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"wrote {out} (0.00 GB in 7 files), with"
     assert said[1:] == [

@@ -204,7 +204,7 @@ def test_overflow_in_half_precision_is_not_called_damage(folder):
         tensors["llm.norm.weight"] = torch.full((40,), 1e6)
 
     rewrite(folder / LM, enlarge)
-    with pytest.raises(CheckpointError, match=r"overflows in torch\.float16; load it as bfloat16 or float32"):
+    with pytest.raises(CheckpointError, match=r"overflows in fp16: load it as bf16 or fp32"):
         Engine.load(folder, dtype=torch.float16)
     Engine.load(folder, dtype=torch.bfloat16)
 

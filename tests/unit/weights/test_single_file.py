@@ -234,7 +234,7 @@ def test_on_the_command_line(checkpoint, root, tmp_path, capsys, monkeypatch):
     adapter = root / "tests" / "assets" / "lora" / "llm_only"
     out = tmp_path / "models" / "omnivoice" / "small.safetensors"
     out.parent.mkdir(parents=True)
-    options = ["--dtype", "bfloat16", "--lora", str(adapter), "--strength", "0.5"]
+    options = ["--dtype", "bf16", "--lora", str(adapter), "--strength", "0.5"]
     assert main(["export", "--model", str(checkpoint), "-o", str(out), *options]) == 0
     said = capsys.readouterr().out
     assert said.startswith(
