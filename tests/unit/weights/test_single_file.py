@@ -118,13 +118,13 @@ def test_only_its_own_kind_is_replaced(checkpoint, single, tmp_path):
 
 def test_one_tensor_at_a_time(checkpoint, tmp_path, monkeypatch):
     """The writer asks for a tensor when the one before it has been written."""
-    order, raw = [], intake_tensors._raw
+    order, raw = [], intake_tensors._bytes_of
 
     def seen(tensor, info):
         order.append(info.start)
         return raw(tensor, info)
 
-    monkeypatch.setattr(intake_tensors, "_raw", seen)
+    monkeypatch.setattr(intake_tensors, "_bytes_of", seen)
     alive = []
     write = intake_tensors.write_parts_atomic
 
