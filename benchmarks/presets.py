@@ -17,9 +17,9 @@ from torch import Tensor
 
 from benchmarks.cases import Bench, Case
 from benchmarks.model import SIZES, random_engine
-from omnivoice.commands.models import DTYPES, load_engine, usable_device
+from omnivoice.commands.models import load_engine, usable_device
 from omnivoice.constants import FRAME_RATE
-from omnivoice.devices import best_dtype
+from omnivoice.devices import DTYPES, best_dtype
 from omnivoice.generate.presets import PRESETS
 from omnivoice.types import Sampling, Speedups
 
