@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from .commands import dataset, download, export, info, merge, speak, train, voices
 from .errors import OmniVoiceError
-from .intake.streams import abandon_output
+from .intake.files import discard_output
 
 REFUSED, INTERRUPTED = 1, 130
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()  # here, where a closed pipe can still be told from a failure
     except BrokenPipeError:
-        abandon_output()
+        discard_output()
     except OmniVoiceError as error:
         print(f"error: {error}", file=sys.stderr)
         return REFUSED

@@ -13,10 +13,10 @@ from ..errors import InputError
 from ..generate.presets import PRESETS
 from ..intake.audio_files import check_wav_target, read_audio, write_wav
 from ..intake.limits import shown
-from ..intake.streams import read_text_stream, text_argument
 from ..text.free_design import design_from_free_text
 from ..types import GenerationRequest, Sampling, VoicePrompt
 from .models import add_model_options, load_engine
+from .text_input import read_text_stream, text_argument
 
 BAR = 30
 VOICE_SUFFIX = ".safetensors"

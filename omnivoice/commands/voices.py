@@ -1,6 +1,6 @@
 """`voice save | import | show`: voice files for `speak --voice`, from a recording or from upstream's prompt.pt.
 
-Upstream's prompts are pickles. `intake/prompt_import.py` reads them as data and executes nothing.
+Upstream's prompts are pickles. `upstream_prompt.py` reads them as data and executes nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from ..constants import FRAME_RATE
 from ..errors import InputError
-from ..intake.prompt_import import read_upstream_prompt
 from ..types import VoicePrompt
 from .models import add_model_options, load_engine
 from .speak import VOICE_SUFFIX, load_voice
+from .upstream_prompt import read_upstream_prompt
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

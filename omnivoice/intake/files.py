@@ -16,6 +16,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
@@ -248,6 +249,13 @@ def _write_error(path: Path, size: int, error: OSError) -> str:
     if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
         return advice("a folder has that name: choose another name")
     return advice(str(error.strerror))
+
+
+def discard_output() -> None:
+    """Discard everything printed from now on, after the reader of standard output has left (`| head`)."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
 
 
 def temporary_path(where: Path) -> Path:

@@ -50,7 +50,7 @@ ONLY_IN = {
     "huggingface_hub": {"omnivoice/intake/downloads.py"},
     "av": {"omnivoice/intake/container_audio.py"},
     "PIL": {"nodes/host/pictures.py"},
-    "pickletools": {"omnivoice/intake/prompt_import.py"},
+    "pickletools": {"omnivoice/commands/upstream_prompt.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
 FILE_CALLS = {

@@ -146,7 +146,7 @@ def test_an_unreadable_models_folder_holds_no_model(tmp_path, monkeypatch):
 
 
 def test_surrogates_in_an_argument_are_read_as_the_bytes_they_stand_for():
-    from omnivoice.intake.streams import text_argument
+    from omnivoice.commands.text_input import text_argument
 
     assert text_argument("caf\u00e9", "the text") == "caf\u00e9"
     if sys.platform != "win32":

@@ -8,11 +8,8 @@ anything, and copies the codes once, at the end. No other .pt file is read: neit
 
 from __future__ import annotations
 
-import io
 import pickletools
 import re
-import struct
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -22,13 +19,12 @@ import numpy as np
 import torch
 
 from ..errors import FileError, InputError
+from ..intake.archives import read_archive
+from ..intake.limits import CODEBOOK_SIZE, MAX_CODEBOOKS, MAX_PROMPT_BYTES, MAX_VOICE_FRAMES, shown
+from ..intake.paths import shown_name
+from ..intake.voice_files import check_codes, clean_voice_text
 from ..voice import VoicePrompt
-from .files import read_bytes
-from .limits import CODEBOOK_SIZE, MAX_CODEBOOKS, MAX_PROMPT_BYTES, MAX_VOICE_FRAMES, shown
-from .paths import shown_name
-from .voice_files import check_codes, clean_voice_text
 
-_MAX_ENTRIES = 16
 _MAX_PROGRAM_BYTES = 16 << 10  # a prompt has about 300, and its text
 _MAX_INSTRUCTIONS = 500  # a prompt has about 60
 _ENTRY = re.compile(
@@ -53,7 +49,7 @@ class _Name:
 def read_upstream_prompt(path: str | PathLike[str]) -> VoicePrompt:
     """Return the voice in a prompt that upstream saved with torch.save; raises FileError for anything else."""
     name = shown_name(path)
-    entries = _zip_entries(read_bytes(path, limit=MAX_PROMPT_BYTES), name)
+    entries = read_archive(path, limit=MAX_PROMPT_BYTES, entry=_ENTRY, kind="prompt saved by OmniVoice")
     if entries.get("byteorder", b"little") != b"little":
         raise FileError(f"{name} was saved on a big-endian machine: save the prompt again on another one")
     try:
@@ -76,40 +72,6 @@ def _voice(found: object) -> VoicePrompt:
         raise InputError(f"ref_rms must be a number, got {shown(rms)}")
     codes = torch.from_numpy(tokens.astype(np.int64))
     return VoicePrompt(check_codes(codes, CODEBOOK_SIZE), clean_voice_text(found["ref_text"]), rms)
-
-
-def _zip_entries(data: bytes, name: str) -> dict[str, bytes]:
-    """Return the zip's entries by name without their common folder; checks every size before it reads any entry."""
-    if not data.startswith(b"PK\x03\x04"):
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: it is not a zip archive")
-    if data.count(b"PK\x01\x02") > _MAX_ENTRIES:
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: it has more than {_MAX_ENTRIES} entries")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            infos = archive.infolist()
-            _check_entries(infos, len(data), name)
-            return {info.filename.split("/", 1)[1]: archive.read(info) for info in infos}
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-        OSError,
-        struct.error,
-    ) as error:
-        raise FileError(f"{name} is a damaged zip archive: {error}") from error
-
-
-def _check_entries(infos: list[zipfile.ZipInfo], size: int, name: str) -> None:
-    names = [info.filename for info in infos]
-    odd = [entry for entry in names if not _ENTRY.fullmatch(entry)]
-    if odd or len(set(names)) != len(names) or len({entry.split("/", 1)[0] for entry in names}) != 1:
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: its entries have other names")
-    if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
-        raise FileError(f"{name} is not a prompt saved by OmniVoice: its entries are compressed or encrypted")
-    if sum(info.file_size for info in infos) > size or any(info.file_size != info.compress_size for info in infos):
-        raise FileError(f"{name} declares more data than it has: it is damaged or hostile")
 
 
 class _Program:

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from omnivoice.commands.upstream_prompt import read_upstream_prompt
 from omnivoice.errors import FileError
-from omnivoice.intake.prompt_import import read_upstream_prompt
 from omnivoice.intake.voice_files import read_voice, write_voice
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "intake"
@@ -311,5 +311,5 @@ def test_a_text_of_the_greatest_length_fits(tmp_path: Path) -> None:
 
 
 def test_the_reader_imports_no_unpickler() -> None:
-    source = Path(sys.modules["omnivoice.intake.prompt_import"].__file__ or "").read_text()
+    source = Path(sys.modules["omnivoice.commands.upstream_prompt"].__file__ or "").read_text()
     assert not re.search(r"import pickle\b|torch\.load|pickletools\.(?!genops)", source)

@@ -1,16 +1,12 @@
-"""Text from standard input and from arguments, and a standard output whose reader has left.
-
-Text is UTF-8 whatever the locale says, so that a command means the same on every system.
-"""
+"""Text from standard input and from arguments: UTF-8 whatever the locale says."""
 
 from __future__ import annotations
 
 import os
-import sys
 from typing import TextIO
 
 from ..errors import TextError
-from .limits import MAX_TEXT_CHARS, check_text_length
+from ..intake.limits import MAX_TEXT_CHARS, check_text_length
 
 _NAME = "the text that was piped in"
 _MAX_BYTES = 4 * MAX_TEXT_CHARS + 3  # no character takes more than four bytes, a byte order mark takes three
@@ -44,10 +40,3 @@ def text_argument(text: str, name: str) -> str:
         return os.fsencode(text).decode("utf-8") if any("\ud800" <= char <= "\udfff" for char in text) else text
     except UnicodeError:
         raise TextError(f"{name} is not UTF-8: check the terminal's encoding, or pipe it in as a UTF-8 file") from None
-
-
-def abandon_output() -> None:
-    """Discard everything printed from now on, after the reader of standard output has left (`| head`)."""
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)

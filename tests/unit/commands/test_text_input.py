@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from omnivoice.commands.text_input import read_text_stream
 from omnivoice.errors import TextError
-from omnivoice.intake.streams import read_text_stream
 
 
 class Piped(io.TextIOWrapper):
