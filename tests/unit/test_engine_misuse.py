@@ -130,7 +130,7 @@ def test_another_models_codec_is_refused_before_weights_are_read(checkpoint, tmp
 def test_a_folder_that_may_not_be_read_is_refused_by_name(checkpoint, monkeypatch):
     """Tests may run as root, who may read everything: the system's answer is replaced."""
     monkeypatch.setattr(paths.os, "access", lambda path, mode: False)
-    with pytest.raises(CheckpointError, match=r"model folder checkpoint may not be read: change its permissions"):
+    with pytest.raises(CheckpointError, match=r"model folder checkpoint cannot be read: change its permissions"):
         Engine.load(checkpoint)
 
 
