@@ -58,12 +58,12 @@ class Server:
         return int(status.split("VmRSS:")[1].split()[0]) / 1000
 
 
-def prompt_of(name: str, **values: object) -> dict:
+def prompt_of(name: str, *, steps: int, **values: object) -> dict:
     prompt = json.loads((API / f"{name}.json").read_text(encoding="utf-8"))
     for node in prompt.values():
         if node["class_type"] == "OmniVoiceSynthesize":
-            node["inputs"].update(values)
-    return prompt
+            node["inputs"].update(values, settings=["settings", 0])
+    return {**prompt, "settings": {"class_type": "OmniVoiceSettings", "inputs": {"steps": steps}}}
 
 
 def cycles(server: Server) -> None:

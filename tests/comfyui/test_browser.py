@@ -137,9 +137,48 @@ LINK = """async ([from, output, to, input]) => {
     [
         ("OmniVoiceDownload", "model_name", "LoadOmniVoice", "model_name"),
         ("OmniVoiceLoadVoice", "language", "OmniVoiceSynthesize", "language"),
+        ("OmniVoiceLoadVoice", "transcript", "OmniVoiceSynthesize", "language"),  # any STRING will do
         ("OmniVoiceTranscribe", "transcript", "OmniVoiceReferenceAudio", "transcript"),
     ],
 )
 def test_outputs_that_fit_a_menu_or_a_text_can_be_linked(page, link: tuple[str, str, str, str]) -> None:
     linked = page.evaluate(LINK, list(link))
     assert isinstance(linked["value"], list) and linked["value"][0] == linked["source"]
+
+
+FRESH = """async () => {
+  app.graph.clear()
+  const node = LiteGraph.createNode('OmniVoiceSynthesize')
+  node.pos = [300, 200]
+  app.graph.add(node)
+  app.canvas.ds.scale = 1
+  app.canvas.ds.offset = [0, 0]
+  app.canvas.setDirty(true, true)
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  const box = [...document.querySelectorAll('textarea')].find((e) => e.value === 'The weather is beautiful today.')
+  const style = getComputedStyle(box)
+  const line = parseFloat(style.lineHeight) || 1.25 * parseFloat(style.fontSize)
+  const inside = box.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom)
+  const saved = app.graph.serialize()
+  saved.nodes[0].size = [500, 700]
+  await app.loadGraphData(saved)
+  return { lines: inside / line, widgets: node.widgets.map((w) => w.name), size: [...app.graph._nodes[0].size] }
+}"""
+
+
+def test_a_new_synthesize_shows_few_widgets_and_a_high_text_box(page) -> None:
+    found = page.evaluate(FRESH)
+    assert found["widgets"] == [
+        "text",
+        "seed",
+        "control_after_generate",
+        "preset",
+        "language",
+        "speed",
+        "duration",
+        "exact_length",
+        "split_lines",
+    ]
+    assert found["lines"] >= 6
+    if page.interface == "classic":  # Nodes 2.0 scales sizes between the two interfaces
+        assert found["size"] == [500, 700]

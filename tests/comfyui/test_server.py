@@ -17,6 +17,7 @@ IDS = [
     "OmniVoiceReferenceAudio",
     "OmniVoiceVoiceDesignAttributes",
     "OmniVoiceSynthesize",
+    "OmniVoiceSettings",
     "OmniVoiceSaveVoice",
     "OmniVoiceLoadVoice",
     "OmniVoiceDownload",
@@ -25,15 +26,21 @@ IDS = [
     "OmniVoiceDataset",
     "OmniVoiceTrainLoRA",
     "OmniVoiceTrainingSettings",
+    "OmniVoiceJoinAudio",
+    "OmniVoiceSecondsToFrames",
+    "OmniVoiceFramesToSeconds",
+    "OmniVoiceAudioImage",
 ]
+EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")
 
 
 def workflow(name: str, **synthesize: object) -> dict:
-    """An API prompt of workflows/, quick, with inputs of its Synthesize node replaced."""
+    """An API prompt of workflows/, quick, with inputs of its Synthesize node replaced and a Settings node added."""
     prompt = json.loads((WORKFLOWS / f"{name}.json").read_text(encoding="utf-8"))
-    node = prompt[node_id(prompt, "OmniVoiceSynthesize")]
-    node["inputs"].update({"steps": 4, **synthesize})
+    expert = {"steps": 4, **{key: synthesize.pop(key) for key in EXPERT if key in synthesize}}
+    prompt["97"] = {"class_type": "OmniVoiceSettings", "inputs": expert}
+    prompt[node_id(prompt, "OmniVoiceSynthesize")]["inputs"].update({"settings": ["97", 0], **synthesize})
     return prompt
 
 
@@ -158,7 +165,7 @@ def test_nan(comfy, name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("literal", [{"kind": "clone", "path": "/etc/passwd"}, "text", 3, [[0.0]]], ids=repr)
-@pytest.mark.parametrize("name", ["model", "voice", "design"])
+@pytest.mark.parametrize("name", ["model", "voice", "design", "settings"])
 def test_literal_on_a_socket(comfy, name: str, literal: object) -> None:
     prompt = workflow("omnivoice_design", **{name: literal})
     status, body = comfy.request("/prompt", {"prompt": prompt, "client_id": comfy.client})
@@ -182,13 +189,28 @@ def test_forged_audio(comfy) -> None:
 
 
 def test_ordinary_bad_values_are_refused_by_the_server(comfy) -> None:
-    bad = {"steps": 0, "guidance": 25, "speed": 0.1, "duration": -1, "language": "Klingon", "seed": -1}
+    """Each is named once: ComfyUI repeats the message of validate_inputs for every input that it names."""
+    bad = {"steps": -1, "guidance": 25, "speed": 0.1, "duration": -1, "preset": "best", "seed": -1, "text": None}
     for name, value in bad.items():
         status, body = comfy.request("/prompt", {"prompt": workflow("omnivoice_design", **{name: value})})
         errors = json.loads(body)["node_errors"]
         named = [e["extra_info"]["input_name"] for n in errors.values() for e in n["errors"]]
-        # what validate_inputs looks at is told once for each of its inputs
-        assert status == 400 and named == (["text", "duration", "exact_length"] if name == "duration" else [name])
+        assert status == 400 and named == [name]
+
+
+@pytest.mark.parametrize("language", ["en", "en-US", "English", None])
+def test_language_over_http(comfy, language: str | None) -> None:
+    check_speech(comfy.speak(workflow("omnivoice_design", language=language)))
+
+
+def test_unknown_language(comfy) -> None:
+    ended, data = comfy.run(workflow("omnivoice_design", language="Klingon"))
+    assert ended == "execution_error" and "language 'Klingon' is not known" in error_text(data)
+
+
+def test_a_wrong_line_is_named(comfy) -> None:
+    ended, data = comfy.run(workflow("omnivoice_design", text="One.\n\n...\n", split_lines=True))
+    assert ended == "execution_error" and "line 3 ('...'): nothing to speak" in error_text(data)
 
 
 @pytest.mark.parametrize("name", ["../OmniVoice", "/etc", "omnivoice", ""])

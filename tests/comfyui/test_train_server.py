@@ -58,19 +58,7 @@ def add(prompt: dict, key: str, kind: str, **inputs: object) -> None:
 
 
 def speaking(prompt: dict, tag: str, model: list, text: str = "Hello there.") -> dict:
-    add(
-        prompt,
-        f"{tag}say",
-        "OmniVoiceSynthesize",
-        model=model,
-        text=text,
-        seed=5,
-        steps=4,
-        guidance=2.0,
-        speed=1.0,
-        duration=1.0,
-        language="auto",
-    )
+    add(prompt, f"{tag}say", "OmniVoiceSynthesize", model=model, text=text, seed=5, preset="draft", duration=1.0)
     add(prompt, f"{tag}save", "SaveAudio", audio=[f"{tag}say", 0], filename_prefix=f"audio/{tag}")
     return prompt
 

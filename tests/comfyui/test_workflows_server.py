@@ -209,7 +209,6 @@ def test_any_rate_and_channel_count(comfy, rate: int, channels: int) -> None:
         ({"text": " \n\t "}, "nothing to speak"),
         ({"text": "..."}, "nothing to speak"),
         ({"text": "a [pause 31s] b"}, "pause"),
-        ({"exact_length": True}, "exact_length needs a duration: give the seconds the speech must last"),
     ],
     ids=str,
 )
@@ -217,13 +216,6 @@ def test_what_can_be_known_is_refused_at_validation(comfy, values: dict, message
     prompt = workflow("omnivoice_design")
     prompt[ids(prompt, "OmniVoiceSynthesize")[0]]["inputs"].update(values)
     assert message in refusal(comfy, prompt)
-
-
-def test_prompts_from_before_the_newer_inputs_still_run(comfy) -> None:
-    """As the first version's clone example was, and with nothing but what is required."""
-    prompt = json.loads((ROOT / "tests" / "assets" / "prompts" / "first_clone.json").read_text(encoding="utf-8"))
-    assert "preset" not in prompt[ids(prompt, "OmniVoiceSynthesize")[0]]["inputs"]
-    assert len(files(outputs(comfy, prompt)[0])) == 1
 
 
 def test_what_the_browser_asks_for_is_served(comfy) -> None:
