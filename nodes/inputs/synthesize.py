@@ -13,6 +13,7 @@ from typing import Any
 
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import InputError
+from ...omnivoice.generate.items import first_words
 from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS, find_preset
 from ...omnivoice.intake.limits import shown
@@ -22,7 +23,6 @@ from .. import host
 AUTO = "auto"
 PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
-LABEL_CHARS = 30  # of a text, to recognise it by
 SHOWN_LABELS = 5
 FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
 SAMPLING = ("guidance", "t_shift", "layer_penalty", "position_temperature", "class_temperature")
@@ -74,12 +74,14 @@ def requests_from(inputs: Mapping[str, Sequence[object]]) -> dict[str, Generatio
         raise InputError(f"{', '.join(name for name, size in sizes.items() if not size)} is an empty list")
     count = max(sizes.values())
     rows = [{name: values[min(i, len(values) - 1)] for name, values in inputs.items()} for i in range(count)]
-    spoken = [line for i, row in enumerate(rows, 1) for line in _lines(row, f"item {i}" if count > 1 else "")]
+    spoken = [
+        line for i, row in enumerate(rows, 1) for line in _lines(row, f"item {i} of {count}" if count > 1 else "")
+    ]
     if len(spoken) > MAX_REQUESTS:
         raise InputError(f"at most {MAX_REQUESTS} texts can be spoken at once, got {len(spoken)}: split the list")
     requests = {}
     for place, row in spoken:
-        label = f"{place} ({shown(_first_words(row.get('text')))})" if len(spoken) > 1 else ""
+        label = f"{place} {first_words(row.get('text'))}" if len(spoken) > 1 else ""
         with host.values.naming(label):
             requests[label] = _request(row)
     return requests
@@ -96,10 +98,6 @@ def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, o
     before = f"{place}, " * bool(place)
     found = [(f"{before}line {i}", {**given, "text": line}) for i, line in enumerate(lines, 1) if line.strip()]
     return found or [(place, given)]
-
-
-def _first_words(text: object) -> object:
-    return text if not isinstance(text, str) or len(text) <= LABEL_CHARS else f"{text[:LABEL_CHARS]}..."
 
 
 def _request(given: Mapping[str, Any]) -> GenerationRequest:
@@ -132,7 +130,7 @@ def validate_text(text: object) -> bool | str:
 
 def _check_text(text: Any) -> None:
     if text == "None":  # ComfyUI turns a null in a prompt over HTTP into this string
-        raise InputError("text must be a string, got None: write a text; for the word itself, write None.")
+        raise InputError('text must be a string, got None: write a text, or "None." to speak the word')
     make_plan(GenerationRequest(text, seed=0))
 
 

@@ -24,8 +24,11 @@ def naming_item(index: int, texts: Sequence[object]) -> Iterator[None]:
 
 def item_name(index: int, texts: Sequence[object]) -> str:
     """Return, for example, `item 3 of 12 ("Good morning every…")`."""
-    text = texts[index]
+    return f"item {index + 1} of {len(texts)} {first_words(texts[index])}"
+
+
+def first_words(text: object) -> str:
+    """Return the beginning of a text in quotes and brackets, to recognise it by."""
     words = " ".join(text[: 8 * NAME_CHARS].split()) if isinstance(text, str) else shown(text)
     words = "".join(char if char.isprintable() else "�" for char in words)
-    first = words if len(words) <= NAME_CHARS else words[:NAME_CHARS].rstrip() + "…"
-    return f'item {index + 1} of {len(texts)} ("{first}")'
+    return f'("{words if len(words) <= NAME_CHARS else words[:NAME_CHARS].rstrip() + "…"}")'

@@ -210,7 +210,7 @@ def test_unknown_language(comfy) -> None:
 
 def test_a_wrong_line_is_named(comfy) -> None:
     ended, data = comfy.run(workflow("omnivoice_design", text="One.\n\n...\n", split_lines=True))
-    assert ended == "execution_error" and "line 3 ('...'): nothing to speak" in error_text(data)
+    assert ended == "execution_error" and 'line 3 ("..."): nothing to speak' in error_text(data)
 
 
 @pytest.mark.parametrize("name", ["../OmniVoice", "/etc", "omnivoice2", ""])

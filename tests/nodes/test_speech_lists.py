@@ -127,12 +127,12 @@ def test_a_wrong_item_of_a_list_is_named(nodes, model, host) -> None:
     """Its number and its first words, whether the node or the engine refuses it; nothing runs."""
     texts = ["Hello.", "A second one, with rather a lot of words in it.", "Third."]
     for inputs, message in (
-        ({"voice": [None, "a voice"]}, r"^item 2 \('A second one, with rather a lo\.\.\.'\): voice must come from"),
-        ({"speed": [1.0, 1.0, 9.0]}, r"^item 3 \('Third\.'\): speed must be 0\.25-4, got 9"),
-        ({"preset": ["draft", "best"]}, r"^item 2 .*: preset must be one of"),
-        ({"text": ["One.", "___"]}, r"^item 2 \('___'\): .*nothing to speak"),
-        ({"text": ["One.", None]}, r"^item 2 \(None\): text must be a string, got None"),
-        ({"split_lines": [True, "no"]}, r"^item 2: split_lines must be"),
+        ({"voice": [None, "a voice"]}, r'^item 2 of 3 \("A second one, with .*…"\): voice must come from'),
+        ({"speed": [1.0, 1.0, 9.0]}, r'^item 3 of 3 \("Third\."\): speed must be 0\.25-4, got 9'),
+        ({"preset": ["draft", "best"]}, r"^item 2 of 3 .*: preset must be one of"),
+        ({"text": ["One.", "___"]}, r'^item 2 of 2 \("___"\): .*nothing to speak'),
+        ({"text": ["One.", None]}, r"^item 2 of 2 .*None.*: text must be a string, got None"),
+        ({"split_lines": [True, "no"]}, r"^item 2 of 3: split_lines must be"),
         ({"exact_length": [False, True]}, r"^item 2 .*: exact_length needs a duration"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -143,9 +143,9 @@ def test_a_wrong_item_of_a_list_is_named(nodes, model, host) -> None:
 
 
 def test_a_wrong_line_is_named_by_its_number_in_the_text(nodes, model) -> None:
-    with pytest.raises(ValueError, match=r"^line 4 \('\.\.\.'\): .*nothing to speak"):
+    with pytest.raises(ValueError, match=r'^line 4 \("\.\.\."\): .*nothing to speak'):
         speak(nodes, model, text="One.\n\nTwo.\n...\nFive.", split_lines=True)
-    with pytest.raises(ValueError, match=r"^item 2, line 3 \('-'\): .*nothing to speak"):
+    with pytest.raises(ValueError, match=r'^item 2 of 2, line 3 \("-"\): .*nothing to speak'):
         speak(nodes, model, text=["One.", "Two.\n\n-"], split_lines=True)
     with pytest.raises(ValueError, match=r"^nothing to speak"):
         speak(nodes, model, text="\n \n", split_lines=True)
@@ -159,10 +159,10 @@ def test_warnings_of_a_batch_say_which_item(nodes, model, host) -> None:
     assert node_id == "7"
     summary, *warnings = shown.splitlines()
     assert summary.startswith("3 recordings, ")
-    assert sorted(line.partition(":")[0] for line in warnings) == ["approximate", "item 2 ('[sneeze] Bye.')"]
+    assert sorted(line.partition(":")[0] for line in warnings) == ["approximate", 'item 2 of 3 ("[sneeze] Bye.")']
     speak(nodes, model, text=["[sneeze] A."] + ["[sneeze] B."] * 7 + ["C."])
     (line,) = host.texts[-1][0].splitlines()[1:]
-    assert line.startswith("item 1 ('[sneeze] A.'), item 2 ") and " and 3 more: " in line
+    assert line.startswith('item 1 of 9 ("[sneeze] A."), item 2 of 9 ') and " and 3 more: " in line
 
 
 def test_progress_is_shown_on_the_node(nodes, model, host, loaded_pack, monkeypatch) -> None:
