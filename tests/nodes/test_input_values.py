@@ -6,6 +6,7 @@ the input's name and before anything is loaded. test_transcribe_node.py has the 
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,4 +123,4 @@ def test_a_bad_recording_of_a_batch_is_named(nodes: dict[str, type], good, model
     batch["waveform"][1] = batch["waveform"][0]
     host.texts[:] = []
     node.execute(model=model, audio=batch, transcript=None)
-    assert "recording 3 of 3: no transcript" in host.texts[0][0]
+    assert re.search("recording 3 of 3: .*no transcript", host.texts[0][0])

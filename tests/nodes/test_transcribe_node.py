@@ -46,7 +46,7 @@ class Extractor:
 class Tokenizer:
     def decode(self, ids: torch.Tensor, *, skip_special_tokens: bool) -> str:
         assert skip_special_tokens
-        return f" {int(ids[0])}\u200b\n"
+        return f" {int(ids[0])}\N{ZERO WIDTH SPACE}\n"
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ PIECES = [
     "<|text_end|>",
     "<think>",
 ]
-PIECES += ["<|denoise|>", "<|endoftext|>", " ", "a", "\n", "\u200b", "\uff5c", "\u4e2d"]
+PIECES += ["<|denoise|>", "<|endoftext|>", " ", "a", "\n", "\N{ZERO WIDTH SPACE}", "｜", "中"]
 
 
 @pytest.fixture(scope="module")
