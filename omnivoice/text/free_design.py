@@ -46,8 +46,8 @@ def design_from_free_text(text: str, given: VoiceDesign | None = None) -> tuple[
     warnings = []
     if unused:
         warnings.append(
-            f"{_quoted(unused)} in the voice description is not used: a voice takes one word for each attribute, and "
-            "an accent or a dialect; menus come first, then the words in their order"
+            f"the voice description has words that are not used: {_quoted(unused)}; a voice takes one word for each "
+            "attribute, and either an accent or a dialect; menus come first, then earlier words"
         )
     if unknown:
         warnings.append(
