@@ -244,13 +244,15 @@ def test_transcribe_without_a_model(comfy) -> None:
     clip = next(path.name for path in (comfy.base / "input").glob("omnivoice*.wav"))
     prompt = hearing(entry, clip=clip)
     prompt["9"] = {"class_type": "PreviewAny", "inputs": {"source": ["6", 0]}}
-    said = failure(comfy, prompt)
-    assert "models/whisper" in said and "model.safetensors" in said and "any other speech recognition node" in said
+    status, body = comfy.request("/prompt", {"prompt": prompt})
+    assert status == 400
+    for part in (b"ComfyUI/models/whisper", b"model.safetensors", b"any other speech recognition node"):
+        assert part in body
 
 
 def test_transcribe_hears_what_the_model_hears(comfy, whisper: dict[str, str]) -> None:
     assert options(comfy, "OmniVoiceTranscribe", "model_name") == ["tiny-random"]
-    for language, code in (("English", "en"), ("German", "de")):
+    for language, code in (("English", "en"), ("German", "de"), ("en", "en"), ("DE_at", "de")):
         expected = " ".join(whisper[code].split())
         assert [" ".join(t.split()) for t in shown(comfy, hearing(language=language), ["6", 0])] == [expected]
     assert len(set(whisper.values())) == 2 and all(len(text) > 3 for text in whisper.values())
@@ -269,6 +271,9 @@ def test_transcribe_unknown_language(comfy, whisper: dict[str, str]) -> None:
     prompt = hearing(language="Japanese")
     prompt["9"] = {"class_type": "PreviewAny", "inputs": {"source": ["6", 0]}}
     assert "does not know the language" in failure(comfy, prompt)
+    prompt["6"]["inputs"]["language"] = "Germann"
+    status, body = comfy.request("/prompt", {"prompt": prompt})
+    assert status == 400 and b"German (de)" in body
 
 
 def test_transcribe_long_and_silent_sound(comfy, whisper: dict[str, str]) -> None:
