@@ -55,7 +55,7 @@ def lora_names() -> list[str]:
 def lora_fingerprint(name: object) -> str:
     """Changes when the adapter's files do; empty for a name that is linked or gone, and for none."""
     path = lora_paths().get(name) if isinstance(name, str) else None
-    return repr(lora_stamp(path)) if path is not None and (isfile(path) or is_adapter_folder(path)) else ""
+    return lora_stamp(path) if path is not None and (isfile(path) or is_adapter_folder(path)) else ""
 
 
 def apply_lora(model: models.LoadedModel, name: object, tensors: object, strength: object) -> Applied:

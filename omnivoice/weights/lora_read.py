@@ -7,7 +7,6 @@ replace these files. Pickles are refused. What a change does is `lora`, how name
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from ..errors import LoraError
+from ..intake.files import file_stamp
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import read_json
@@ -205,7 +205,7 @@ def _checked(tensor: Tensor, module: str, shape: tuple[int, ...], source: str) -
     return tensor.cpu()
 
 
-def lora_stamp(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """(name, bytes, nanoseconds of the last change) of the adapter's files: what a host's cache may go by."""
+def lora_stamp(path: Path) -> str:
+    """Return a text that changes when a file of the LoRA is edited or replaced, for a host's cache."""
     files = [path / ADAPTER, path / ADAPTER_CONFIG] if isdir(path) else [path]
-    return tuple((file.name, status.st_size, status.st_mtime_ns) for file in files for status in [os.stat(file)])
+    return " ".join(f"{file.name} {file_stamp(file)}" for file in files)
