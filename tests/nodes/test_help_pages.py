@@ -101,8 +101,6 @@ def test_tables_are_the_schema(node: str, schemas: dict[str, SimpleNamespace]) -
     its type."""
     schema, text = schemas[node], page(node)
     assert text.startswith(f"# {schema.display_name}\n\n")
-    if "| input | default |" in text:
-        pytest.xfail("this page still has tables of four columns")
     inputs, outputs = table(text, "input"), table(text, "output")
     assert [row[0] for row in inputs] == [f"`{item.id}`" for item in schema.inputs]
     assert [row[0] for row in outputs] == [f"`{item.display_name}`" for item in schema.outputs]
