@@ -11,7 +11,7 @@ __all__ = ["comfy_entrypoint"]
 
 
 async def comfy_entrypoint() -> OmniVoiceExtension:
-    """What ComfyUI's loader calls once at start."""
+    """Return the extension. ComfyUI's loader calls this once at start."""
     from .extension import OmniVoiceExtension
 
     return OmniVoiceExtension()

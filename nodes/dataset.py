@@ -57,7 +57,7 @@ class Dataset(io.ComfyNode):
         loaded = host.models.loaded(only(model, "model"))
         rows = host.dataset.rows_from(only(folder, "folder"), audio, text)
         dataset = host.dataset.encode(loaded, rows, only(language, "language"), only(instruct or ("",), "instruct"))
-        host.progress.tell(host.dataset.warnings(dataset), cls.hidden.unique_id)
+        host.progress.warn(host.dataset.warnings(dataset), cls.hidden.unique_id)
         return io.NodeOutput(dataset, dataset.report(), len(dataset.clips), dataset.seconds)
 
 

@@ -71,7 +71,7 @@ class VoiceDesignAttributes(io.ComfyNode):
     def execute(cls, description: object = None, **attributes: object) -> io.NodeOutput:
         chosen = design_from_attributes(**checked_attributes(attributes))
         design, ignored = design_from_free_text("" if description is None else description, chosen)
-        host.progress.tell(ignored, cls.hidden.unique_id)
+        host.progress.warn(ignored, cls.hidden.unique_id)
         return io.NodeOutput(design)
 
 

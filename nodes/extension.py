@@ -1,4 +1,4 @@
-"""The list of nodes that ComfyUI registers, and what is done at start: registering folders of models/."""
+"""The list of nodes that ComfyUI registers. At start, the pack's folders in models/ are registered as well."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .voices import LoadVoice, SaveVoice
 
 
 class OmniVoiceExtension(ComfyExtension):
-    """The pack, as ComfyUI sees it."""
+    """The pack as ComfyUI knows it."""
 
     async def on_load(self) -> None:
         host.models.register_model_folder()

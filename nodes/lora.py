@@ -50,5 +50,5 @@ class ApplyLoRA(io.ComfyNode):
     ) -> io.NodeOutput:
         loaded = host.models.loaded(model)
         applied = host.lora.apply_lora(loaded, lora_name, lora, strength)
-        host.progress.tell(applied.warnings, cls.hidden.unique_id)
+        host.progress.warn(applied.warnings, cls.hidden.unique_id)
         return io.NodeOutput(applied.model, applied.report)

@@ -52,7 +52,7 @@ class ReferenceAudio(io.ComfyNode):
         warnings = [
             f"{label}: {one}" if label else one for label, voice in zip(labels, voices) for one in voice.warnings
         ]
-        host.progress.tell(tuple(warnings), cls.hidden.unique_id)
+        host.progress.warn(tuple(warnings), cls.hidden.unique_id)
         return io.NodeOutput(voices)
 
 

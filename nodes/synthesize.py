@@ -58,7 +58,7 @@ class Synthesize(io.ComfyNode):
         loaded = [host.models.loaded(one) for one in model]
         requests = speech.requests_from(inputs)
         spoken = host.speech.speak(host.values.only(loaded, "model"), requests, cls.hidden.unique_id)
-        host.progress.tell(speech.warnings_of(spoken), cls.hidden.unique_id, summary=speech.summary(requests, spoken))
+        host.progress.warn(speech.warnings_of(spoken), cls.hidden.unique_id, summary=speech.summary(requests, spoken))
         return io.NodeOutput(
             [host.values.audio_from(one.waveform) for one in spoken.values()],
             [one.voice for one in spoken.values()],

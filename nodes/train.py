@@ -51,7 +51,7 @@ class TrainLoRA(io.ComfyNode):
         options = TrainingOptions() if settings is None else settings
         options = host.values.checked(TrainingOptions, options, "settings", "OmniVoice Training Settings")
         trained = host.training.train_lora(loaded, data, inputs, options, cls.hidden.unique_id)
-        host.progress.tell(trained.warnings, cls.hidden.unique_id)
+        host.progress.warn(trained.warnings, cls.hidden.unique_id)
         return io.NodeOutput(trained.lora, {"loss": trained.losses}, trained.steps, trained.report)
 
 

@@ -68,5 +68,5 @@ class Transcribe(io.ComfyNode):
     @host.values.guarded
     def execute(cls, audio: object, model_name: object, language: object = None) -> io.NodeOutput:
         texts, warnings = host.transcribe.transcribe(audio, model_name, language)
-        host.progress.tell(warnings, cls.hidden.unique_id)
+        host.progress.warn(warnings, cls.hidden.unique_id)
         return io.NodeOutput(texts)

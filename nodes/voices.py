@@ -127,6 +127,6 @@ class LoadVoice(io.ComfyNode):
     @host.values.guarded
     def execute(cls, voice_name: object, model: object = None) -> io.NodeOutput:
         voice, info = host.voices.load_voice(voice_name)
-        host.progress.tell(voice.warnings, cls.hidden.unique_id)
+        host.progress.warn(voice.warnings, cls.hidden.unique_id)
         language = voice.language or host.voices.AUTO
         return io.NodeOutput(voice, voice.text, language, info, host.voices.preview(model, voice))

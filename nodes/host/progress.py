@@ -26,7 +26,7 @@ class ProgressText:
             _show(line, self._node_id)
 
 
-def tell(warnings: tuple[str, ...], node_id: object, *, summary: str = "") -> None:
+def warn(warnings: tuple[str, ...], node_id: object, *, summary: str = "") -> None:
     """Write warnings into the log, and `summary` and the warnings onto the node."""
     for warning in warnings:
         _LOG.warning("%s", warning)

@@ -1,7 +1,7 @@
-"""Values that cross the node boundary: checked by type when they come in, turned into ComfyUI's form when they leave.
+"""Values that cross the node boundary: their types are checked on the way in, ComfyUI's form is made on the way out.
 
-ComfyUI checks little of what reaches a node: a literal may arrive on any socket, a linked value skips ranges and
-lists, and an exception that is not an `Exception` kills its worker thread. `guarded` turns the last kind into errors.
+ComfyUI checks little of what reaches a node. A literal may arrive on any socket, a linked value skips ranges and menus,
+and an exception that is not an `Exception` kills the worker thread; `guarded` turns such exceptions into errors.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _Value = TypeVar("_Value")
 
 
 def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
-    """`execute`, with whatever would kill ComfyUI's worker thread (a Rust panic, SystemExit) made a RuntimeError.
+    """Return `execute` with everything that would kill ComfyUI's worker thread (a Rust panic, SystemExit) turned into a
+    RuntimeError.
 
-    An interrupt passes: it is an Exception before ComfyUI 0.20 and a BaseException since.
+    An interrupt passes. It is an Exception before ComfyUI 0.20 and a BaseException since.
     """
 
     @functools.wraps(execute)
@@ -42,7 +43,7 @@ def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
 
 
 def checked(kind: type[_Value], value: object, name: str, source: str) -> _Value:
-    """`value` if it is exactly a `kind`: a literal on a socket is whatever a workflow's author wrote there."""
+    """Return `value` if its type is exactly `kind`; raises InputError. A literal in a prompt can be anything."""
     if type(value) is not kind:
         raise InputError(f"{name} must come from {source}, got {shown(value)}: connect that node")
     return value
@@ -139,6 +140,6 @@ def recording_labels(count: int) -> list[str]:
 
 
 def audio_from(waveform: Waveform) -> dict[str, object]:
-    """A Waveform [C, N] as ComfyUI's AUDIO: float32 [1, C, N], contiguous, where intermediates belong."""
+    """Return a Waveform [C, N] as ComfyUI's AUDIO: float32 [1, C, N], contiguous, on the device for intermediates."""
     samples = waveform.samples[None].to(device=mm.intermediate_device(), dtype=torch.float32).contiguous()
     return {"waveform": samples, "sample_rate": waveform.sample_rate}

@@ -66,8 +66,8 @@ def settings_from(inputs: Mapping[str, object]) -> SpeechSettings:
 def requests_from(inputs: Mapping[str, Sequence[object]]) -> dict[str, GenerationRequest]:
     """Return {label: request} for each item of the longest list, or for each line where split_lines is on.
 
-    A label says which item of the list, or which line of the text, it is, and its first words. Raises InputError that
-    starts with the label; with a single item there is none.
+    A label names the item of the list or the line of the text, with its first words; it is empty for a single item.
+    Raises InputError, which starts with the label.
     """
     sizes = {name: len(values) for name, values in inputs.items()}
     if 0 in sizes.values():
@@ -101,7 +101,7 @@ def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, o
 
 
 def _request(given: Mapping[str, Any]) -> GenerationRequest:
-    """Return the request of one item; None values were left out. The engine checks what is not checked here."""
+    """Return the request of one item. `given` holds no None. The engine checks what is not checked here."""
     voice, design, settings = given.get("voice"), given.get("design"), given.get("settings", SpeechSettings({}))
     host.values.checked(SpeechSettings, settings, "settings", "OmniVoice Settings")
     if voice is not None:
@@ -124,7 +124,7 @@ def _request(given: Mapping[str, Any]) -> GenerationRequest:
 
 
 def validate_text(text: object) -> bool | str:
-    """Return True, or why a text that is no link cannot be spoken. `text` is a list of one, or of None for a link."""
+    """Return True, or why the text cannot be spoken. `text` is a list of one, and holds None if it is linked."""
     return host.values.validate(_check_text, text[0] if isinstance(text, list) else None)
 
 
@@ -135,7 +135,7 @@ def _check_text(text: Any) -> None:
 
 
 def warnings_of(spoken: Mapping[str, Speech]) -> tuple[str, ...]:
-    """Return every warning once; of a batch, with the labels of the items that it is about unless it is about all."""
+    """Return every warning once. One that is not about the whole batch starts with the labels of its items."""
     labels: dict[str, list[str]] = {}
     for label, speech in spoken.items():
         for warning in dict.fromkeys(speech.warnings):

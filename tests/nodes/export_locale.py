@@ -1,4 +1,4 @@
-"""The nodes' schemas as ComfyUI's English texts and as a snapshot; run by hand, it writes both files anew.
+"""The nodes' schemas as ComfyUI's English texts and as a snapshot; run by hand, it writes both files.
 
 For maintainers, after a change of a node: `python tests/nodes/export_locale.py`, then look at `git diff`. A line that
 leaves object_info.json or moves in it breaks saved workflows. The translations in locales/ have to follow by hand:

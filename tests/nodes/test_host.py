@@ -207,8 +207,8 @@ def test_audio_comes_in_and_goes_out(pack: SimpleNamespace) -> None:
 
 
 def test_warnings_reach_log_and_node(pack: SimpleNamespace, host, caplog: pytest.LogCaptureFixture) -> None:
-    pack.host.progress.tell((), "7")
-    pack.host.progress.tell(("first", "second"), "7")
+    pack.host.progress.warn((), "7")
+    pack.host.progress.warn(("first", "second"), "7")
     assert host.texts == [("first\nsecond", "7")]
     assert caplog.messages == ["first", "second"]
 

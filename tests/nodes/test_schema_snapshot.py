@@ -110,11 +110,11 @@ BREAKS: dict[str, Callable[[Shape], object]] = {
 }
 
 
-@pytest.mark.parametrize("told", BREAKS)
-def test_the_check_sees_each_way_to_break_a_workflow(told: str, saved: Shape) -> None:
+@pytest.mark.parametrize("message", BREAKS)
+def test_the_check_sees_each_way_to_break_a_workflow(message: str, saved: Shape) -> None:
     changed = copy.deepcopy(saved)
-    BREAKS[told](changed)
-    with pytest.raises(AssertionError, match=f"(?s){told}.*put it back"):
+    BREAKS[message](changed)
+    with pytest.raises(AssertionError, match=f"(?s){message}.*put it back"):
         test_nothing_that_workflows_rely_on_went_or_moved(saved, changed)
 
 

@@ -1,4 +1,4 @@
-"""Synthesize and Reference Audio with lists and batches, and what Synthesize tells about its work."""
+"""Synthesize and Reference Audio with lists and batches, and what Synthesize shows and reports."""
 
 from __future__ import annotations
 
