@@ -5,10 +5,9 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from ..omnivoice.generate.presets import PRESETS, shortcuts_of
-from ..omnivoice.text.languages import language_options
 from . import host
 from .inputs import synthesize as speech
-from .widgets import CATEGORY, Design, Model, Settings, Voice, float_input, int_input
+from .widgets import CATEGORY, Design, LanguageMenu, Model, Settings, Voice, float_input, int_input
 
 TEXT = "The weather is beautiful today."  # a sentence that the demo voice can say
 
@@ -70,10 +69,10 @@ class Synthesize(io.ComfyNode):
 def _widgets() -> list[io.Input]:
     menu = io.Combo.Input(
         "language",
-        options=[speech.AUTO, *(name for _, name in language_options())],
+        options=LanguageMenu(),
         default=speech.AUTO,
-        tooltip="The language of the text. auto lets the model find out. A linked text may also be an id or a tag, "
-        "such as en or en-US.",
+        tooltip="The language of the text. auto lets the model find out. A link or an API prompt may also give an id "
+        "or a tag, such as en or en-US.",
         optional=True,
     )
     return [

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.text.languages import language_options
 from . import host
-from .widgets import CATEGORY, Model, Voice
+from .widgets import CATEGORY, LanguageMenu, Model, Voice
 
 
 class SaveVoice(io.ComfyNode):
@@ -36,7 +35,7 @@ class SaveVoice(io.ComfyNode):
                 ),
                 io.Combo.Input(
                     "language",
-                    options=[host.voices.AUTO, *(name for _, name in language_options())],
+                    options=LanguageMenu(),
                     default=host.voices.AUTO,
                     tooltip="The language of the recording, as a label. auto keeps the language that the voice has.",
                 ),
@@ -59,9 +58,8 @@ class SaveVoice(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(cls, name: object = None, language: object = None) -> bool | str:
-        named = host.values.validate_each(host.voices.check_voice_name, name)
-        return named if named is not True else host.values.validate_each(host.voices.check_language, language)
+    def validate_inputs(cls, name: object = None) -> bool | str:
+        return host.values.validate_each(host.voices.check_voice_name, name)
 
     @classmethod
     @host.values.guarded

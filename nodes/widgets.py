@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import LIMITS
+from ..omnivoice.text.languages import language_id, language_options
 
 Model = io.Custom("OMNIVOICE_MODEL")  # host.models.LoadedModel
 Voice = io.Custom("OMNIVOICE_VOICE")  # omnivoice VoicePrompt: a recorded voice
@@ -34,3 +36,22 @@ def float_input(
     limit = LIMITS[limits or name]
     lowest = float(limit.low) if low is None else low
     return io.Float.Input(name, default=default, min=lowest, max=float(limit.high), step=step, tooltip=tooltip, **extra)
+
+
+class LanguageMenu(list[str]):
+    """auto and the names of all languages. ComfyUI, which refuses what is not in a menu, also finds ids and tags in it.
+
+    Naming the input in `validate_inputs` would have the same effect, but then ComfyUI repeats the message about any
+    other input there as well.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(["auto", *(name for _, name in language_options())])
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, str):
+            return False
+        try:
+            return super().__contains__(value) or language_id(value) is not None
+        except InputError:
+            return False
