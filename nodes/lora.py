@@ -1,4 +1,4 @@
-"""Apply LoRA: a model and an adapter -> the model with it. The adapter's format is found out by the engine."""
+"""Apply LoRA: a model with a LoRA added. The engine recognises the file's format."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ class ApplyLoRA(io.ComfyNode):
             node_id="OmniVoiceApplyLoRA",
             display_name="OmniVoice Apply LoRA",
             category=CATEGORY,
-            description="Adds a LoRA to the model: a file or PEFT folder of models/loras, or one that was just "
-            "trained. Several nodes in a row add several.",
+            description="Adds a LoRA to the model: a file or PEFT folder in models/loras, or one that was just "
+            "trained. Several of these nodes in a row add several LoRAs.",
             search_aliases=["lora", "adapter", "peft", "fine-tune"],
             inputs=[
-                Model.Input("model", tooltip="From Load OmniVoice, or another Apply LoRA. It stays as it is."),
+                Model.Input("model", tooltip="From Load OmniVoice or another Apply LoRA. It is not changed."),
                 io.Combo.Input(
                     "lora_name",
                     options=host.lora.lora_names(),
                     default=host.lora.NO_FILE,
-                    tooltip="A .safetensors file of models/loras, or a folder there that PEFT saved "
-                    "(adapter_model.safetensors and adapter_config.json). Press R after adding one.",
+                    tooltip="A .safetensors file in models/loras, or a folder there that PEFT saved "
+                    "(adapter_model.safetensors and adapter_config.json). Press R after you add one.",
                 ),
-                float_input("strength", 1.0, 0.01, "How much of it: 0 is the model without it, 1 as it was trained."),
-                io.LoraModel.Input("lora", optional=True, tooltip="A LoRA from a training node, in place of a file."),
+                float_input(
+                    "strength",
+                    1.0,
+                    0.01,
+                    "How strongly it is applied: 1 is as trained, 0 is not at all. Below 0 it is subtracted.",
+                ),
+                io.LoraModel.Input("lora", optional=True, tooltip="A LoRA from a training node, instead of a file."),
             ],
             outputs=[
                 Model.Output(display_name="model", tooltip="The model with the LoRA."),
@@ -40,7 +45,11 @@ class ApplyLoRA(io.ComfyNode):
         )
 
     @classmethod
-    def fingerprint_inputs(cls, lora_name: str, strength: float = 1.0, **linked: object) -> str:
+    def validate_inputs(cls, lora_name: object = None) -> bool | str:
+        return host.values.validate(host.lora.find_lora, lora_name)
+
+    @classmethod
+    def fingerprint_inputs(cls, lora_name: object = None, strength: object = None, **linked: object) -> str:
         return host.lora.lora_fingerprint(lora_name)
 
     @classmethod

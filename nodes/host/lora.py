@@ -1,15 +1,14 @@
-"""LoRA on ComfyUI's patchers: which adapters there are, and the language model's patcher with one more of them.
+"""LoRAs on ComfyUI's patchers: which there are, and a patcher of the language model with one more of them.
 
-What is unusual: a patched model is a clone of the patcher around the same module; ComfyUI swaps the weights when the
-one or the other is loaded, and gives back the very tensors that it took. So the model that comes in stays as it is, and
-adapters stack. Query, key, value and gate, up are one weight here, so a patch is for rows of it. Reading and checking
-adapters is the engine's (`weights.lora_read`).
+A patched model is a clone of the patcher around the same module. ComfyUI swaps the weights when it loads one or the
+other, and puts back the very tensors that it took out, so the incoming model is not changed and LoRAs stack. Query,
+key and value are one weight here, and so are gate and up: a patch covers some rows of it. The engine reads and checks
+the files (`weights.lora_read`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
 
 import folder_paths
@@ -18,6 +17,8 @@ from torch import Tensor
 
 from ...omnivoice.errors import InputError, LoraError
 from ...omnivoice.intake.limits import check_number, shown
+from ...omnivoice.intake.paths import match_name
+from ...omnivoice.text.vocabulary import named
 from ...omnivoice.weights.lora import Change, LoRA, LowRank, lora_targets, placed, relative_size
 from ...omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, lora_stamp, read_lora
 from . import folders, models
@@ -30,7 +31,7 @@ LARGE = 1.0  # a change as large as the weights themselves
 
 @dataclass(frozen=True)
 class Applied:
-    """model: with the adapter. report: one line about what it changes. warnings: what the user should look at."""
+    """model: with the LoRA. report: one line about what it changes. warnings: what the user should look at."""
 
     model: models.LoadedModel
     report: str
@@ -38,30 +39,48 @@ class Applied:
 
 
 def lora_paths() -> dict[str, Path]:
-    """Name -> safetensors file anywhere in models/loras, or PEFT folder directly in it, found just now."""
+    """Return {name: path} of the safetensors files anywhere in models/loras and the PEFT folders directly in it."""
     peft = {path.name: path for path in reversed(folders.entries(KEY, is_adapter_folder))}
     names = [name for name in folder_paths.get_filename_list(KEY) if name.endswith(SUFFIX)]
     files = {name: folder_paths.get_full_path(KEY, name) for name in names}
-    own = {folder / ADAPTER for folder in peft.values()}  # listed under its folder's name
-    found = {name: Path(path) for name, path in files.items() if path is not None and Path(path) not in own}
+    inside = {folder / ADAPTER for folder in peft.values()}  # listed under its folder's name
+    found = {name: Path(path) for name, path in files.items() if path is not None and Path(path) not in inside}
     return {name: path for name, path in sorted((found | peft).items()) if name != NO_FILE}
 
 
 def lora_names() -> list[str]:
-    """The menu."""
+    """Return the menu."""
     return [NO_FILE, *lora_paths()]
 
 
+def find_lora(name: object) -> Path | None:
+    """Return the file or folder of a name in a list made just now, None for NO_FILE; raises InputError for others.
+
+    Unicode forms, upper and lower case, and / and \\ need not match.
+    """
+    if name == NO_FILE:
+        return None
+    paths = lora_paths()
+    match = match_name(name, paths)
+    if match is None:
+        choices = f"one of {named([*paths])}" if paths else f"{NO_FILE!r}, as models/loras holds no LoRA"
+        raise InputError(f"lora_name must be {choices}, got {shown(name)}: press R to refresh the list")
+    return paths[match]
+
+
 def lora_fingerprint(name: object) -> str:
-    """Changes when the adapter's files do; empty for a name that is linked or gone, and for none."""
-    path = lora_paths().get(name) if isinstance(name, str) else None
-    return lora_stamp(path) if path is not None and (isfile(path) or is_adapter_folder(path)) else ""
+    """Return a text that changes when the LoRA's files are edited or replaced; empty for no file or an unknown name."""
+    try:
+        path = find_lora(name)
+    except InputError:
+        return ""
+    return "" if path is None else lora_stamp(path)
 
 
 def apply_lora(model: models.LoadedModel, name: object, tensors: object, strength: object) -> Applied:
-    """The model with the named adapter, or the one on the socket (exactly one of them), at that strength.
+    """Return the model with the named LoRA, or the one on the socket (exactly one of the two), at that strength.
 
-    Raises InputError for the choice or the strength, LoraError or FileError for the adapter.
+    Raises InputError for the choice or the strength, LoraError or FileError for the LoRA.
     """
     amount = check_number("strength", strength)
     lora = _chosen(model, name, tensors)
@@ -81,36 +100,33 @@ def apply_lora(model: models.LoadedModel, name: object, tensors: object, strengt
 
 
 def _chosen(model: models.LoadedModel, name: object, tensors: object) -> LoRA:
-    config = model.engine.lm.config
-    if name == NO_FILE:
-        if tensors is None:
-            raise InputError("no LoRA given: choose one in lora_name, or connect the lora input")
-        return lora_from_tensors(tensors, config)
-    if tensors is not None:
+    config, path = model.engine.lm.config, find_lora(name)
+    if path is not None and tensors is not None:
         raise InputError(f"two LoRAs given: disconnect the lora input, or set lora_name to {NO_FILE!r}")
-    paths = lora_paths()
-    if not isinstance(name, str) or name not in paths:
-        raise InputError(f"lora_name must be one of models/loras, got {shown(name)}: press R to refresh the list")
-    return read_lora(paths[name], config)
+    if path is not None:
+        return read_lora(path, config)
+    if tensors is None:
+        raise InputError("no LoRA given: choose one in lora_name, or connect the lora input")
+    return lora_from_tensors(tensors, config)
 
 
 def is_fused(model: models.LoadedModel) -> bool:
-    """Whether query, key, value and gate, up are one weight here."""
+    """Whether query, key, value and gate, up are one weight each in this model."""
     return model.engine.sampler.speedups.fused_linears
 
 
 def _base_weights(model: models.LoadedModel, lora: LoRA) -> dict[str, Tensor]:
-    """Module -> its rows of the weight without any patch, wherever ComfyUI keeps it at the moment."""
+    """Return {module: its rows of the weight without any patch}, wherever ComfyUI keeps the weight at the moment."""
     patched = model.lm.get_key_patches()
     found = {}
     for module, weight, rows, _ in placed(lora, model.engine.lm.config, fused=is_fused(model)):
-        whole = patched[weight][0][0]
-        found[module] = whole if rows is None else whole.narrow(0, *rows)
+        full = patched[weight][0][0]
+        found[module] = full if rows is None else full.narrow(0, *rows)
     return found
 
 
 def _patch(change: Change, base: Tensor) -> object:
-    """ComfyUI's form: its own LoRA adapter (up, down, alpha, and three things we have no use for), or a difference."""
+    """Return the change in ComfyUI's form: its LoRA adapter (up, down, alpha, three unused values), or a difference."""
     if isinstance(change, LowRank):
         return LoRAAdapter(set(), (change.up, change.down, change.scale * change.rank, None, None, None))
     return "diff", (change.change(base),)
@@ -124,8 +140,7 @@ def _report(model: models.LoadedModel, lora: LoRA, strength: float, size: float)
         lora.describe(),
     ]
     if lora.unused:
-        some = ", ".join(lora.unused[:5]) + (" ..." if len(lora.unused) > 5 else "")
-        parts.append(f"not used, as they change nothing: {len(lora.unused)} tensors ({some})")
+        parts.append(f"left out, because they change nothing: {len(lora.unused)} tensors ({named(lora.unused)})")
     return "; ".join(parts)
 
 

@@ -81,7 +81,7 @@ def refuse_foreign(names: Collection[str], source: str) -> None:
         name.endswith(("input_layernorm.weight", "embed_tokens.weight")) for name in names
     ):
         raise LoraError(
-            f"{source} is a whole model, not a LoRA: put it into models/omnivoice and choose it in Load OmniVoice"
+            f"{source} is a full model, not a LoRA: put it into models/omnivoice and choose it in Load OmniVoice"
         )
     for kind, pattern in _OTHER_KINDS.items():
         found = next((name for name in names if pattern.search(name)), None)

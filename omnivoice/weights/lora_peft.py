@@ -88,7 +88,7 @@ def parse_settings(raw: object) -> PeftSettings:
     if raw.get("peft_type") != "LORA":
         raise LoraError(f"adapter_config.json: peft_type must be LORA, got {shown(raw.get('peft_type'))}")
     if raw.get("use_dora"):
-        raise LoraError("this adapter is a DoRA (use_dora), which is not supported: merge it into the model with PEFT")
+        raise LoraError("this LoRA is a DoRA (use_dora), which is not supported: merge it into the model with PEFT")
     start = raw.get("init_lora_weights")
     if not any(start is allowed or start == allowed for allowed in HARMLESS_STARTS):
         raise LoraError(

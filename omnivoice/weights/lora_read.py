@@ -185,8 +185,8 @@ def _scale(
         return checked_alpha(float(value.reshape(())), rank, spelled) / rank
     if spelled.startswith(PEFT_PREFIX):
         raise LoraError(
-            f"{source} is PEFT's, and the scale is in the {ADAPTER_CONFIG} that belongs to it: put both into one "
-            "folder of their own, and choose that"
+            f"{source} was saved by PEFT, and its scale is in the {ADAPTER_CONFIG} that belongs to it: put both into "
+            "one folder of their own, and choose that"
         )
     return 1.0  # ComfyUI's convention
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,11 +117,11 @@ def test_strength_0_is_the_very_same_model(apply, loaded: object) -> None:
 BAD = [
     ({}, "no LoRA given: choose one in lora_name, or connect the lora input"),
     ({"name": "my peft", "lora": {}}, "two LoRAs given: disconnect the lora input, or set lora_name to 'none"),
-    ({"name": "../loras/my peft"}, r"lora_name must be one of models/loras, got '\.\./loras/my peft': press R"),
+    ({"name": "../loras/my peft"}, r"must be one of image\.safetensors, my peft, .* got '\.\./loras/my peft'"),
     ({"name": "/etc/passwd"}, "lora_name must be"),
     ({"name": "sub"}, "lora_name must be"),
     ({"name": "old.pt"}, "lora_name must be"),
-    ({"name": None}, "lora_name must be one of models/loras, got None"),
+    ({"name": None}, "lora_name must be one of .*, got None"),
     ({"name": ["my peft"]}, "lora_name must be"),
     ({"name": ""}, "lora_name must be"),
     ({"name": "my peft", "strength": 11}, "strength must be -10 to 10, got 11"),
@@ -151,6 +152,49 @@ def test_fingerprint_follows_the_files(nodes: dict[str, type], loras: Path) -> N
     assert stamp(lora_name="my peft") != peft and stamp(lora_name="sub/one.safetensors") == one
     for gone in (NONE, "absent", "../x", None):
         assert stamp(lora_name=gone) == ""
+
+
+def test_a_replaced_file_of_equal_size_and_time_is_noticed(nodes: dict[str, type], loras: Path) -> None:
+    stamp, path = nodes["OmniVoiceApplyLoRA"].fingerprint_inputs, loras / "sub" / "one.safetensors"
+    before, status, data = stamp(lora_name="sub/one.safetensors"), path.stat(), bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_size == status.st_size and path.stat().st_mtime_ns == status.st_mtime_ns
+    assert stamp(lora_name="sub/one.safetensors") != before
+
+
+COMPOSED, DECOMPOSED = "voix é 小.safetensors", "voix e\u0301 小.safetensors"
+
+
+@pytest.mark.parametrize("written", [COMPOSED, DECOMPOSED])
+@pytest.mark.parametrize("asked", [COMPOSED, DECOMPOSED, COMPOSED.upper(), "Voix É 小.safetensors"])
+def test_names_match_in_unicode_form_and_case(
+    apply, nodes: dict[str, type], loras: Path, written: str, asked: str
+) -> None:
+    save_file(pair(), loras / written)
+    node = nodes["OmniVoiceApplyLoRA"]
+    assert node.validate_inputs(lora_name=asked) is True
+    assert node.fingerprint_inputs(lora_name=asked) == node.fingerprint_inputs(lora_name=written) != ""
+    assert "applied to 1 of 23 modules" in apply(asked)[1]
+    assert "applied to 1 of 23 modules" in apply("SUB\\one.safetensors")[1]
+
+
+def test_a_wrong_name_shows_its_characters_and_ten_choices(apply, nodes: dict[str, type], loras: Path) -> None:
+    for number in range(20):
+        save_file(pair(), loras / f"声{number:02}.safetensors")
+    with pytest.raises(ValueError, match="lora_name must be one of") as caught:
+        apply("小é")
+    message = str(caught.value)
+    assert message == nodes["OmniVoiceApplyLoRA"].validate_inputs(lora_name="小é")
+    assert "got '小é'" in message and message.count(".safetensors") <= 10 and "and 13 more" in message
+    shutil.rmtree(loras)
+    with pytest.raises(ValueError, match="models/loras holds no LoRA, got '小é'"):
+        apply("小é")
+
+
+def test_a_linked_name_is_checked_when_the_node_runs(nodes: dict[str, type], loras: Path) -> None:
+    assert nodes["OmniVoiceApplyLoRA"].validate_inputs(lora_name=None) is True
 
 
 def test_a_single_file_model_is_in_the_menu(pack: SimpleNamespace, host, checkpoint: Path) -> None:

@@ -80,7 +80,7 @@ def test_without_alpha_the_scale_is_1_but_not_for_pefts(config):
     A, B = pair()
     assert lora_from_tensors({f"{Q}.lora_A.weight": A, f"{Q}.lora_B.weight": B}, config).changes[Q].scale == 1
     names = {f"base_model.model.{Q}.lora_A.weight": A, f"base_model.model.{Q}.lora_B.weight": B}
-    with pytest.raises(LoraError, match=r"the scale is in the adapter_config\.json that belongs to it: put both"):
+    with pytest.raises(LoraError, match=r"its scale is in the adapter_config\.json that belongs to it: put both"):
         lora_from_tensors(names, config)
 
 
@@ -134,7 +134,7 @@ def test_the_codecs_pairs_are_left_out_while_they_are_untrained(config, folder):
 FOREIGN = [
     ({"module.x.lora_A.weight": 1}, "is a training run's wrapped state .* use the folder with adapter_model"),
     ({f"base_model.model.{Q}.base_layer.weight": 1, f"base_model.model.{Q}.lora_A.default.weight": 1}, "wrapped state"),
-    ({"llm.embed_tokens.weight": 1, f"{Q}.weight": 1}, "is a whole model, not a LoRA: put it into models/omnivoice"),
+    ({"llm.embed_tokens.weight": 1, f"{Q}.weight": 1}, "is a full model, not a LoRA: put it into models/omnivoice"),
     ({f"{Q}.lora_A.weight": 1, f"{Q}.lora_magnitude_vector": 1}, "is a DoRA .* not supported"),
     ({f"{Q}.dora_scale": 1}, "is a DoRA"),
     ({f"{Q}.lokr_w1": 1}, r"is a LyCORIS adapter \(LoHa, LoKr, OFT, GLoRA\)"),
