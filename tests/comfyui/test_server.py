@@ -276,7 +276,7 @@ def test_without_a_model_the_nodes_are_there_and_say_what_to_do(comfy_factory: C
     status, body = bare.request("/prompt", {"prompt": workflow("omnivoice_design"), "client_id": bare.client})
     told = " ".join(e["details"] for node in json.loads(body)["node_errors"].values() for e in node["errors"])
     assert (
-        status == 400 and "no model found in models/omnivoice" in told and "demo voice" in told and "download" in told
+        status == 400 and "no model found in models/omnivoice" in told and "demo voice" in told and "Download" in told
     )
     check_speech(bare.speak(workflow("omnivoice_demo")))
 
