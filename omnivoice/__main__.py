@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from .commands import dataset, download, export, info, merge, speak, train, voices
+from .commands import dataset, download, export, info, speak, train, voices
 from .errors import OmniVoiceError
 from .intake.files import discard_output
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m omnivoice", description="Zero-shot speech in 600+ languages.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (speak, voices, info, download, export, merge, dataset, train):
+    for module in (speak, voices, info, download, export, dataset, train):
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
     # For the engine's log; the warnings of a result are printed with the result.

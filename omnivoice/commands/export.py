@@ -1,4 +1,4 @@
-"""The command `export`: write a model as one file, on request in another precision and with a LoRA merged in."""
+"""The commands `export` and `merge`: write a model as one file or a folder, with LoRAs merged in."""
 
 from __future__ import annotations
 
@@ -7,37 +7,63 @@ from pathlib import Path
 
 from ..devices import DTYPES
 from ..errors import InputError
-from ..weights import locate_checkpoint
 from ..weights.export import export_checkpoint
+from ..weights.export_folder import export_folder
 from ..weights.lora_read import read_lora
-from .models import find_model
+from .models import add_checkpoint_options, checkpoint_files
+
+SUFFIX = ".safetensors"
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the parser of `export`."""
-    parser = commands.add_parser("export", help="write a model as one .safetensors file")
-    parser.add_argument("--model", metavar="FOLDER", help="model folder or file; default: as for speak")
-    parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
-    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="the file to write, .safetensors")
-    parser.add_argument("--dtype", choices=tuple(DTYPES), help="precision of the language model; default: as stored")
-    parser.add_argument("--lora", metavar="PATH", help="LoRA to merge in: a PEFT folder or a .safetensors file")
-    parser.add_argument("--strength", type=float, default=1.0, help="strength of the LoRA, -10 to 10; default 1")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing model file")
-    parser.set_defaults(run=run_export)
+    """Add the parsers of `export` and `merge`."""
+    export = commands.add_parser("export", help=f"write a model as one {SUFFIX} file, in any precision")
+    merge = commands.add_parser("merge", help="write a model with LoRAs merged in, as a folder or as one file")
+    folder = f"a {SUFFIX} file, or a new folder, which the original program can load too"
+    for parser, output in ((export, f"the {SUFFIX} file to write"), (merge, folder)):
+        add_checkpoint_options(parser)
+        parser.add_argument(
+            "--lora",
+            metavar="PATH",
+            action="append",
+            default=[],
+            required=parser is merge,
+            help=f"LoRA to merge in: a PEFT folder or a {SUFFIX} file; may be repeated, and the changes add up",
+        )
+        parser.add_argument(
+            "--strength",
+            metavar="NUMBER",
+            action="append",
+            type=float,
+            default=[],
+            help="strength of each LoRA, -10 to 10, in the order of the --lora options; default 1 for each",
+        )
+        parser.add_argument("-o", "--output", metavar="PATH", required=True, help=output)
+        parser.add_argument(
+            "--dtype", choices=tuple(DTYPES), help="precision of the language model; default: as stored"
+        )
+        parser.add_argument("--overwrite", action="store_true", help="replace a model file (never a folder)")
+        parser.set_defaults(run=run)
 
 
-def run_export(options: argparse.Namespace) -> None:
-    """Write the file and print what it holds."""
-    if not options.output.endswith(".safetensors"):
-        raise InputError(f"the output must end in .safetensors, got {options.output!r}")
-    files = locate_checkpoint(find_model(options.model), options.codec)
-    lora = read_lora(options.lora, files.lm_config) if options.lora else None
-    written = export_checkpoint(
-        files,
-        Path(options.output),
-        dtype=DTYPES.get(options.dtype),
-        loras=[(lora, options.strength)] if lora else [],
-        overwrite=options.overwrite,
-    )
-    merged = f", with {lora.describe()} of {lora.source} at strength {options.strength:g}" if lora else ""
-    print(f"wrote {written} ({written.stat().st_size / 1e9:.2f} GB){merged}")
+def run(options: argparse.Namespace) -> None:
+    """Write the model and print what it holds."""
+    out, count = Path(options.output), len(options.lora)
+    if options.command == "export" and out.suffix != SUFFIX:
+        raise InputError(f"the output must end in {SUFFIX}, got {options.output!r}")
+    strengths = options.strength or [1.0] * count
+    if len(strengths) != count:
+        raise InputError(
+            f"--strength must be given once for each of the {count} --lora, or not at all, got {len(strengths)}"
+        )
+    files = checkpoint_files(options.model, options.codec)
+    loras = [(read_lora(path, files.lm_config), strength) for path, strength in zip(options.lora, strengths)]
+    if out.suffix == SUFFIX:
+        export_checkpoint(files, out, dtype=DTYPES.get(options.dtype), loras=loras, overwrite=options.overwrite)
+    else:
+        export_folder(files, out, dtype=DTYPES.get(options.dtype), loras=loras)
+    written = [path for path in (out.rglob("*") if out.is_dir() else [out]) if path.is_file()]
+    size = sum(path.stat().st_size for path in written) / 1e9
+    print(f"wrote {out} ({size:.2f} GB in {len(written)} {'file' if len(written) == 1 else 'files'})")
+    for lora, strength in loras:
+        print(f"  with {lora.describe()} of {lora.source} at strength {strength:g}")

@@ -10,8 +10,7 @@ import torch
 from ..devices import best_dtype, dtype_name
 from ..errors import InputError
 from ..text.languages import language_options
-from ..weights import locate_checkpoint
-from .models import find_model
+from .models import add_checkpoint_options, checkpoint_files
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -20,8 +19,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     languages.add_argument("search", nargs="?", default="", help="part of an id or name")
     languages.set_defaults(run=run_languages)
     info = commands.add_parser("info", help="describe a model and this machine")
-    info.add_argument("--model", metavar="FOLDER", help="model folder or file; default: as for speak")
-    info.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
+    add_checkpoint_options(info)
     info.set_defaults(run=run_info)
 
 
@@ -43,7 +41,7 @@ def run_info(options: argparse.Namespace) -> None:
     precision = ", ".join(f"{name} ({dtype_name(best_dtype(torch.device(name)))})" for name in devices)
     print(f"python {sys.version.split()[0]}, torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"devices: {precision}")
-    files = locate_checkpoint(find_model(options.model), options.codec)
+    files = checkpoint_files(options.model, options.codec)
     lm, codec = files.lm_config, files.codec_config
     weights = {*files.lm_weights, *files.codec_weights}
     print(f"model: {files.folder} ({sum(p.stat().st_size for p in weights) / 1e9:.2f} GB in {len(weights)} files)")

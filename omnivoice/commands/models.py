@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import os
 import sys
+from os import PathLike
 from pathlib import Path
 
 import torch
@@ -18,8 +19,9 @@ import torch
 from ..devices import AUTO, DTYPES, FASTEST, fastest_dtype
 from ..engine import Engine
 from ..errors import CheckpointError, InputError
+from ..weights import locate_checkpoint
 from ..weights.demo import demo_model
-from ..weights.files import is_checkpoint
+from ..weights.files import CheckpointFiles, is_checkpoint
 
 ENVIRONMENT = "OMNIVOICE_MODEL"
 DEMO_LINE = (
@@ -28,13 +30,23 @@ DEMO_LINE = (
 )
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add --model, --codec, --device and --dtype."""
+def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
+    """Add --model and --codec."""
     parser.add_argument(
         "--model", metavar="FOLDER", help=f"model folder or single file; default: {ENVIRONMENT}, or models/omnivoice/*"
     )
     parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
+
+
+def add_device_option(parser: argparse.ArgumentParser) -> None:
+    """Add --device."""
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add --model, --codec, --device and --dtype."""
+    add_checkpoint_options(parser)
+    add_device_option(parser)
     parser.add_argument(
         "--dtype",
         choices=(AUTO, *DTYPES, FASTEST),
@@ -50,6 +62,11 @@ def load_engine(options: argparse.Namespace) -> Engine:
     return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec)
 
 
+def checkpoint_files(model: str | PathLike[str] | None, codec: str | PathLike[str] | None) -> CheckpointFiles:
+    """Return the files of the named model, or of the first one found, with its own codec or the named one."""
+    return locate_checkpoint(find_model(model), codec)
+
+
 def usable_device(name: str) -> torch.device:
     """Return the device of that name; raises InputError if this machine has none."""
     try:
@@ -61,7 +78,7 @@ def usable_device(name: str) -> torch.device:
     return device
 
 
-def find_model(named: str | None, *, demo: bool = False) -> Path:
+def find_model(named: str | PathLike[str] | None, *, demo: bool = False) -> Path:
     """Return the named model, or the first one found; raises CheckpointError that says where it looked.
 
     With `demo`, the demo voice stands in for a missing model, and a line on stderr says so.

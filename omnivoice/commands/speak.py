@@ -23,7 +23,7 @@ VOICE_SUFFIX = ".safetensors"
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register `speak`."""
+    """Add the parser of `speak`."""
     parser = commands.add_parser("speak", help="speak a text to a WAV file")
     parser.add_argument("text", help='what to say; "-" reads it from standard input')
     parser.add_argument("-o", "--output", default="speech.wav", metavar="WAV", help="default: speech.wav")

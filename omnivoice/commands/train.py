@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from ..devices import AUTO, DTYPES, codec_device
+from ..devices import AUTO, DTYPES, best_dtype, codec_device
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
 from ..generate.codec import Codec
@@ -36,14 +36,13 @@ from ..train.settings import TrainSettings
 from ..train.trainer import StepReport, Trainer
 from ..train.world import World, join_world
 from ..types import GenerationRequest
-from ..weights import load_lm, locate_checkpoint
+from ..weights import load_lm
 from ..weights.export_folder import export_folder
 from ..weights.files import CheckpointFiles
 from ..weights.lora_read import read_lora
 from ..weights.lora_write import write_peft
-from .dataset import load_dataset, load_encoder
-from .models import find_model, usable_device
-from .speak import show_progress
+from .dataset import load_dataset
+from .models import checkpoint_files, usable_device
 from .train_config import EXAMPLE, TrainOrder, read_order
 from .train_progress import Progress, tensorboard
 
@@ -78,10 +77,12 @@ def _run(order: TrainOrder, world: World) -> None:
     device = usable_device(
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
-    files = locate_checkpoint(find_model(str(order.model) if order.model else None), order.codec)
+    files = checkpoint_files(order.model, order.codec)
     if world.is_main:
         make_folder(order.output)  # before the encoding: a folder that cannot be written to makes it useless
-    dataset = _in_turn(world, lambda: _dataset(order, device))
+    names = ("model", "codec", "cache", "language", "instruct")
+    given = {name: getattr(order, name) for name in names}
+    dataset = _in_turn(world, lambda: load_dataset(order.data, device=device, **given))
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
     lora = None if order.lora is None else read_lora(order.lora, files.lm_config)
@@ -127,29 +128,13 @@ def _in_turn(world: World, make: Callable[[], object]):  # type: ignore[no-untyp
     return made if world.is_main else make()
 
 
-def _dataset(order: TrainOrder, device: torch.device) -> Dataset:
-    place = codec_device(device)
-    model, codec = (str(path) if path else None for path in (order.model, order.codec))
-    return load_dataset(
-        order.data,
-        encoder=load_encoder(model, codec, place),
-        device=place,
-        language=order.language,
-        instruct=order.instruct,
-        cache=order.cache,
-        on_clip=show_progress,
-    )
-
-
 def training_dtype(choice: str, device: torch.device) -> torch.dtype:
     """Return the dtype for `choice`; auto is bfloat16 where the device has it natively, else float32.
 
     Never float16, which would need loss scaling.
     """
-    if choice != AUTO:
-        return DTYPES[choice]
-    native = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return torch.bfloat16 if native else torch.float32
+    dtype = best_dtype(device) if choice == AUTO else DTYPES[choice]
+    return torch.float32 if dtype == torch.float16 else dtype
 
 
 def _load(

@@ -18,7 +18,7 @@ from .upstream_prompt import read_upstream_prompt
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Register `voice` and its three actions."""
+    """Add the parsers of `voice` and its three actions."""
     parser = commands.add_parser("voice", help="save, import or show a voice file")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     save = actions.add_parser("save", help="encode a recording into a voice file")
@@ -29,48 +29,37 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     convert.add_argument("prompt")
     show = actions.add_parser("show", help="show what a voice file contains")
     show.add_argument("voice")
-    for action, run in ((save, run_save), (convert, run_import)):
+    for action in (save, convert):
         action.add_argument("-o", "--output", metavar="FILE", help="default: the same name, .safetensors")
         action.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
-        action.set_defaults(run=run)
+        action.set_defaults(run=run_write)
     show.set_defaults(run=run_show)
 
 
-def run_save(options: argparse.Namespace) -> None:
-    """Encode a recording and write the voice file."""
-    output = output_path(options.output, options.recording, overwrite=options.overwrite)
-    voice = load_voice(load_engine(options), options.recording, options.transcript)
+def run_write(options: argparse.Namespace) -> None:
+    """Encode a recording, or convert a prompt.pt, and write the voice file."""
+    source = options.recording if options.action == "save" else options.prompt
+    output = Path(options.output) if options.output else Path(source).with_suffix(VOICE_SUFFIX)
+    if output.suffix.lower() != VOICE_SUFFIX:
+        raise InputError(f"a voice file must end in {VOICE_SUFFIX}, got {output.name}")
+    if output.exists() and not options.overwrite:
+        raise InputError(f"{output} exists: choose another name with -o, or add --overwrite")
+    if options.action == "save":
+        voice = load_voice(load_engine(options), source, options.transcript)
+    else:
+        voice = read_upstream_prompt(source)
     for warning in voice.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     voice.save(output)
-    print(f"{output}: {describe(voice)}")
-
-
-def run_import(options: argparse.Namespace) -> None:
-    """Convert a prompt.pt and write the voice file."""
-    output = output_path(options.output, options.prompt, overwrite=options.overwrite)
-    voice = read_upstream_prompt(options.prompt)
-    voice.save(output)
-    print(f"{output}: {describe(voice)}")
+    print(f"{output}: {_describe(voice)}")
 
 
 def run_show(options: argparse.Namespace) -> None:
     """Print what a voice file contains."""
     voice = VoicePrompt.load(options.voice)
-    print(f"{options.voice}: {describe(voice)}\ntranscript: {voice.text or '(none)'}")
+    print(f"{options.voice}: {_describe(voice)}\ntranscript: {voice.text or '(none)'}")
 
 
-def output_path(named: str | None, source: str, *, overwrite: bool) -> Path:
-    """Return the path to write to; refuses to replace a file without --overwrite."""
-    path = Path(named) if named else Path(source).with_suffix(VOICE_SUFFIX)
-    if path.suffix.lower() != VOICE_SUFFIX:
-        raise InputError(f"a voice file must end in {VOICE_SUFFIX}, got {path.name}")
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} exists: choose another name with -o, or add --overwrite")
-    return path
-
-
-def describe(voice: VoicePrompt) -> str:
-    """Return one line about a voice."""
+def _describe(voice: VoicePrompt) -> str:
     K, T = voice.codes.shape
     return f"{T / FRAME_RATE:.2f} s, {K} codebooks, level {voice.rms:.4f}, codec {voice.codec or 'unknown'}"

@@ -236,11 +236,12 @@ def test_free_description_is_used_and_what_it_ignores_is_named(run):
     assert run("speak", "Hello.", "--describe", "lady", "--design", "female").returncode == 1
 
 
-def test_unknown_language_warns_on_stderr_and_speaks(run):
+def test_an_unknown_language_is_refused_with_the_nearest_names(run):
     result = run("speak", "Hello.", "--language", "Englsh", "--steps", 1, "-o", "w.wav")
-    assert result.returncode == 0
-    assert "warning" in result.stderr
-    assert "English" in result.stderr
+    assert result.returncode == 1
+    assert "language 'Englsh' is not known" in result.stderr
+    assert "English (en)" in result.stderr
+    assert not (run.folder / "w.wav").exists()
 
 
 def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from omnivoice.__main__ import main
-from omnivoice.commands.dataset import default_cache, load_dataset, load_encoder
+from omnivoice.commands import dataset
 from omnivoice.intake.audio_files import write_wav
 from omnivoice.types import Waveform
 
@@ -72,11 +72,10 @@ def test_refusals(
     assert told.err.startswith(message) and told.out == ""
 
 
-def test_load_dataset_is_what_the_command_does(source: Path) -> None:
-    encoder = load_encoder(None, None, torch.device("cpu"))
+def test_progress_labels_and_the_cache_of_a_list(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
-    made = load_dataset(source, encoder=encoder, device="cpu", on_clip=lambda *at: seen.append(at))
-    assert (len(made.clips), made.rows, seen) == (2, 3, [(1, 2), (2, 2)])
-    assert default_cache(source) == default_cache(source / "0.wav") == source / ".omnivoice_codes"
-    again = load_dataset(source, encoder=encoder, device="cpu", language="en", instruct="Ann")
-    assert [(clip.language, clip.instruct) for clip in again.clips] == [("en", "Ann")] * 2
+    monkeypatch.setattr(dataset, "show_progress", lambda *at: seen.append(at))
+    (source / "metadata.csv").write_text("0|Good morning everyone.\n1|Good morning everyone.\n")
+    made = dataset.load_dataset(source / "metadata.csv", device=torch.device("cpu"), language="en", instruct="Ann")
+    assert [(clip.language, clip.instruct) for clip in made.clips] == [("en", "Ann")] * 2
+    assert seen == [(1, 2), (2, 2)] and (source / ".omnivoice_codes").is_dir()

@@ -11,14 +11,14 @@ import torch
 from omnivoice.commands.dataset import load_dataset
 from omnivoice.engine import Engine
 from omnivoice.generate.codec import Codec
-from omnivoice.ops import PLAIN_OPS, TORCH_OPS
+from omnivoice.ops import TORCH_OPS
 from omnivoice.train.adapter import trained_lora
 from omnivoice.train.build import build_trainer
 from omnivoice.train.clips import Clip, Dataset
 from omnivoice.train.settings import Masking, TrainSettings
 from omnivoice.train.trainer import Trainer
 from omnivoice.types import GenerationRequest, Sampling
-from omnivoice.weights import load_codec_encoder, locate_checkpoint
+from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.export import export_checkpoint
 from tests.unit.train.training_fixtures import CHECKPOINT, CPU, tiny_model, tiny_tokenizer
 
@@ -40,9 +40,7 @@ SETTINGS = TrainSettings(
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    files = locate_checkpoint(CHECKPOINT)
-    encoder = load_codec_encoder(files.codec_config, files.codec_weights, ops=PLAIN_OPS, device=CPU)
-    return load_dataset(CLIPS, encoder=encoder, device=CPU, language="en", cache=tmp_path_factory.mktemp("codes"))
+    return load_dataset(CLIPS, model=CHECKPOINT, device=CPU, language="en", cache=tmp_path_factory.mktemp("codes"))
 
 
 @pytest.fixture(scope="module")

@@ -237,9 +237,8 @@ def test_on_the_command_line(checkpoint, root, tmp_path, capsys, monkeypatch):
     options = ["--dtype", "bf16", "--lora", str(adapter), "--strength", "0.5"]
     assert main(["export", "--model", str(checkpoint), "-o", str(out), *options]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(
-        f"wrote {out} (0.00 GB), with 9 low-rank pairs (rank 3, scale 2) of llm_only at strength 0.5"
-    )
+    described = "9 low-rank pairs (rank 3, scale 2) of llm_only at strength 0.5"
+    assert said == f"wrote {out} (0.00 GB in 1 file)\n  with {described}\n"
     assert main(["export", "--model", str(checkpoint), "-o", "model.bin"]) == 1
     assert "the output must end in .safetensors, got 'model.bin'" in capsys.readouterr().err
     monkeypatch.delenv("OMNIVOICE_MODEL", raising=False)
