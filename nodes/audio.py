@@ -26,7 +26,7 @@ class JoinAudio(io.ComfyNode):
             inputs=[
                 io.Audio.Input(
                     "audio",
-                    tooltip="A list of audio, for example from Synthesize, or a batch. Sample rates and mono or stereo "
+                    tooltip="A list of audio, for example from Synthesize, or a batch. Sample rates and channels "
                     "may differ: the result has the highest rate, and is stereo if any item is.",
                 ),
                 float_input(
@@ -34,13 +34,13 @@ class JoinAudio(io.ComfyNode):
                 ),
             ],
             outputs=[
-                io.Audio.Output(display_name="audio", tooltip="All items in one audio."),
+                io.Audio.Output(display_name="audio", tooltip="All items in one piece of audio."),
                 io.Float.Output(
                     display_name="starts",
                     tooltip="When each item starts in the joined audio, in seconds.",
                     is_output_list=True,
                 ),
-                io.Float.Output(display_name="seconds", tooltip="Length of the joined audio."),
+                io.Float.Output(display_name="seconds", tooltip="Length of the joined audio, in seconds."),
             ],
         )
 
@@ -63,8 +63,8 @@ class AudioImage(io.ComfyNode):
             node_id="OmniVoiceAudioImage",
             display_name="OmniVoice Audio Image",
             category=CATEGORY,
-            description="Draws the waveform and the spectrogram of audio, so that pauses, noise and clipping can be "
-            "seen. A batch gives a batch of images.",
+            description="Draws the waveform and the spectrogram of audio, which show pauses, noise and clipping. A "
+            "batch gives a batch of images.",
             search_aliases=["waveform", "spectrogram", "mel spectrogram", "visualize audio", "plot audio"],
             inputs=[
                 io.Audio.Input("audio", tooltip="The audio to draw."),
@@ -72,8 +72,8 @@ class AudioImage(io.ComfyNode):
                     "scale",
                     options=list(host.pictures.SCALES),
                     default="mel",
-                    tooltip="Frequency axis of the spectrogram. mel gives the low frequencies more room, as hearing "
-                    "does. linear spaces all frequencies evenly.",
+                    tooltip="Frequency axis of the spectrogram. mel gives low frequencies more room, as hearing does. "
+                    "linear spaces all frequencies evenly.",
                 ),
                 int_input("width", 1024, "Width of the image in pixels.", limits="image_width"),
                 int_input("height", 512, "Height of the image in pixels.", limits="image_height"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.text.languages import language_options
 from . import host
-from .widgets import CATEGORY, Model, TrainingData
+from .widgets import CATEGORY, Model, TrainingData, all_languages, language_input
 
 
 class Dataset(io.ComfyNode):
@@ -23,20 +22,20 @@ class Dataset(io.ComfyNode):
             search_aliases=["training data", "fine-tune", "lora training", "ljspeech"],
             inputs=[*_inputs(), *_optional_inputs()],
             outputs=[
-                TrainingData.Output(display_name="dataset", tooltip="The clips, for training."),
+                TrainingData.Output(display_name="dataset", tooltip="The clips, for Train LoRA."),
                 io.String.Output(
-                    display_name="report", tooltip="Clips, hours, languages, and every clip that is not used."
+                    display_name="report", tooltip="Clips, length, languages, and every clip that is not used."
                 ),
                 io.Int.Output(display_name="clips", tooltip="The number of usable clips."),
-                io.Float.Output(display_name="seconds", tooltip="Their total length."),
+                io.Float.Output(display_name="seconds", tooltip="Their total length, in seconds."),
             ],
             hidden=[io.Hidden.unique_id],
             is_input_list=True,
         )
 
     @classmethod
-    def validate_inputs(cls, folder: object = None, language: object = None) -> bool | str:
-        return host.values.validate(host.dataset.check_choices, {"folder": folder, "language": language})
+    def validate_inputs(cls, folder: object = None) -> bool | str:
+        return host.values.validate_each(host.dataset.dataset_folder, folder)
 
     @classmethod
     def fingerprint_inputs(cls, folder: object = None, **others: object) -> str:
@@ -68,15 +67,10 @@ def _inputs() -> list[io.Input]:
             "folder",
             options=host.dataset.folder_names(),
             default=host.dataset.NO_FOLDER,
-            tooltip="A folder in ComfyUI's input or datasets folder: audio files, each with a transcript of the same "
-            "name (.txt or .lab), or with a metadata.csv or .jsonl list. Press R after adding one.",
+            tooltip="A folder in ComfyUI's input or datasets folder: audio files with transcripts of the same names "
+            "(.txt or .lab), or with a metadata.csv or .jsonl list. Press R after you add one.",
         ),
-        io.Combo.Input(
-            "language",
-            options=[host.dataset.AUTO, *(name for _, name in language_options())],
-            default=host.dataset.AUTO,
-            tooltip="The language of clips whose list names none. auto: unspecified.",
-        ),
+        language_input(all_languages(), "The language of clips without one in the list. auto leaves it unspecified."),
     ]
 
 
@@ -86,7 +80,7 @@ def _optional_inputs() -> list[io.Input]:
             "instruct",
             default="",
             optional=True,
-            tooltip="A description of the voice, or a name for it, for clips whose list gives none.",
+            tooltip="A description of the voice, or a name for it, for clips without one in the list.",
         ),
         io.Audio.Input("audio", optional=True, tooltip="Recordings, as a list or a batch, instead of a folder."),
         io.String.Input(
@@ -95,6 +89,6 @@ def _optional_inputs() -> list[io.Input]:
             default="",
             dynamic_prompts=False,
             optional=True,
-            tooltip="The transcripts of the audio input: a list of texts, or one line per recording.",
+            tooltip="The transcripts of the audio input: a list of texts, or one line for each recording.",
         ),
     ]

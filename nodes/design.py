@@ -17,8 +17,8 @@ from .widgets import CATEGORY, Design
 AUTO = "auto"
 TOOLTIPS = {
     "gender": "Gender of the voice.",
-    "age": "Age of the speaker.",
-    "pitch": "How high the voice is.",
+    "age": "Age of the voice.",
+    "pitch": "Pitch of the voice.",
     "style": "whisper makes the voice whisper.",
     "accent": "Accent of English speech, or dialect of Chinese speech.",
 }
@@ -59,7 +59,7 @@ class VoiceDesignAttributes(io.ComfyNode):
                     default="",
                     optional=True,
                     tooltip='The voice in your own words, such as "a deep voice, British lady". A menu takes '
-                    "precedence over it. A warning names the words that were not understood.",
+                    "precedence over it. A warning names the words that it does not understand.",
                 ),
             ],
             outputs=[Design.Output(display_name="design", tooltip="The described voice, for Synthesize.")],

@@ -18,7 +18,7 @@ class Download(io.ComfyNode):
             node_id="OmniVoiceDownload",
             display_name="OmniVoice Download",
             category=CATEGORY,
-            description="Downloads a published OmniVoice model into models/omnivoice. You need it once: files that are "
+            description="Downloads a published OmniVoice model into models/omnivoice. You need it once. Files that are "
             "there already are checked and kept. The weights are CC-BY-NC: no commercial use.",
             search_aliases=["get model", "install model", "omnivoice model"],
             inputs=[
@@ -26,7 +26,7 @@ class Download(io.ComfyNode):
                 io.Boolean.Input(
                     "accept_licence",
                     default=False,
-                    tooltip="Turn this on to accept the licences. The weights are CC-BY-NC: no commercial use. "
+                    tooltip="Switch this on to accept the licences. The weights are CC-BY-NC: no commercial use. "
                     "Their codec is under the Boson Higgs Audio 2 Community License.",
                 ),
             ],
@@ -34,7 +34,7 @@ class Download(io.ComfyNode):
                 # A STRING cannot be connected to the menu of Load OmniVoice.
                 io.Combo.Output(
                     display_name="model_name",
-                    tooltip="Connect it to model_name of Load OmniVoice, so that you need not press R.",
+                    tooltip="The model's name. Connect it to model_name of Load OmniVoice, and you need not press R.",
                 ),
                 io.String.Output(
                     display_name="report", tooltip="What was downloaded, from where, and under which licences."

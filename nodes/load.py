@@ -24,7 +24,7 @@ class LoadOmniVoice(io.ComfyNode):
                 io.Combo.Input(
                     "model_name",
                     options=host.models.model_names(),
-                    tooltip="A model in ComfyUI/models/omnivoice: a folder with config.json, model.safetensors, "
+                    tooltip="A model in models/omnivoice: a folder with config.json, model.safetensors, "
                     "tokenizer.json and audio_tokenizer/, or a single-file model. OmniVoice Download puts it there. "
                     "Press R after you add one.",
                 ),
@@ -41,8 +41,8 @@ class LoadOmniVoice(io.ComfyNode):
                     "graphs",
                     options=[*host.models.GRAPH_MODES],
                     default=AUTO,
-                    tooltip="CUDA graphs make NVIDIA GPUs wait less between steps and leave the speech as it is. They "
-                    "are checked on first use. Choose off if generation fails on your GPU.",
+                    tooltip="CUDA graphs speed up NVIDIA GPUs and do not change the speech. They are checked on first "
+                    "use. Choose off if generation fails on your GPU.",
                     optional=True,
                     advanced=True,
                 ),

@@ -33,7 +33,7 @@ class ApplyLoRA(io.ComfyNode):
                     "strength",
                     1.0,
                     0.01,
-                    "How strongly it is applied: 1 is as trained, 0 is not at all. Below 0 it is subtracted.",
+                    "How strongly the LoRA is applied. 1 is as trained, 0 is not at all, and below 0 it is subtracted.",
                 ),
                 io.LoraModel.Input("lora", optional=True, tooltip="A LoRA from a training node, instead of a file."),
             ],

@@ -34,8 +34,8 @@ class ReferenceAudio(io.ComfyNode):
                     default="",
                     dynamic_prompts=False,
                     optional=True,
-                    tooltip="Exactly what the recording says. Without it the pace and the likeness are worse. For a "
-                    "batch, write one line for each recording.",
+                    tooltip="Exactly what the recording says. Without it, the pace is less natural and the voice less "
+                    "similar. For a batch, write one line for each recording.",
                 ),
             ],
             outputs=[Voice.Output(display_name="voice", tooltip="The voice, for Synthesize.", is_output_list=True)],

@@ -21,11 +21,11 @@ class OmniVoiceSettings(io.ComfyNode):
             node_id="OmniVoiceSettings",
             display_name="OmniVoice Settings",
             category=CATEGORY,
-            description="Expert values for Synthesize. Without this node, Synthesize uses its preset and the values "
+            description="Expert values for Synthesize. Without this node, Synthesize uses its preset and the defaults "
             "that you see here.",
             search_aliases=["tts settings", "sampling", "steps", "chunking"],
             inputs=[*_sampling_widgets(), *_audio_widgets(), *_chunk_widgets(), *_shortcut_widgets()],
-            outputs=[Settings.Output(display_name="settings", tooltip="Connect it to Synthesize.")],
+            outputs=[Settings.Output(display_name="settings", tooltip="The settings, for Synthesize.")],
         )
 
     @classmethod
@@ -36,16 +36,15 @@ class OmniVoiceSettings(io.ComfyNode):
 
 def _sampling_widgets() -> list[io.Input]:
     return [
-        _whole(
-            "steps",
-            "How many steps the model takes: more steps give better speech and take longer. 0 leaves it to the preset.",
+        _whole("steps", "Number of steps. More steps give better speech and take longer. 0 leaves it to the preset."),
+        _number(
+            "guidance", SAMPLING.guidance, 0.1, "How closely the speech follows the text and the voice. 0 is fastest."
         ),
-        _number("guidance", SAMPLING.guidance, 0.1, "How closely the speech follows the text and voice; 0 is fastest."),
         _number(
             "t_shift",
             SAMPLING.t_shift,
             0.01,
-            "When the audio is decided. Small values leave most of it to the last steps; 1 decides the same amount in "
+            "When the audio is decided. Small values leave most of it to the last steps. 1 decides the same amount in "
             "each step.",
         ),
         _number(
@@ -64,8 +63,8 @@ def _sampling_widgets() -> list[io.Input]:
             "class_temperature",
             SAMPLING.class_temperature,
             0.1,
-            "Randomness of the audio itself. 0 always takes the most likely; higher values vary more and may be less "
-            "clear.",
+            "Randomness of the audio itself. 0 always takes the most likely code. Higher values vary more and may be "
+            "less clear.",
         ),
     ]
 
@@ -86,7 +85,7 @@ def _chunk_widgets() -> list[io.Input]:
             "chunking",
             options=[*CHUNKING],
             default=DEFAULTS.chunking,
-            tooltip=f"Where a long text is cut into chunks. {ours} cuts between sentences and clauses; {upstream} cuts "
+            tooltip=f"Where a long text is cut into chunks. {ours} cuts between sentences and clauses. {upstream} cuts "
             "as the original program does.",
             optional=True,
         ),
@@ -104,13 +103,13 @@ def _shortcut_widgets() -> list[io.Input]:
     return [
         _whole(
             "unconditional_every",
-            "Approximate and faster: computes half of the work of guidance only every N steps. 1 is exact; 0 leaves it "
-            "to the preset.",
+            "Approximate and faster: recomputes the unconditional half of guidance only every N steps. 1 is exact. 0 "
+            "leaves it to the preset.",
         ),
         _whole(
             "prefix_every",
-            "Approximate and faster: recomputes the text and the reference only every N steps. 1 is exact; 0 leaves it "
-            "to the preset.",
+            "Approximate and faster: recomputes the keys and values of the text and the voice only every N steps. 1 is "
+            "exact. 0 leaves it to the preset.",
         ),
     ]
 

@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.generate.presets import PRESETS, shortcuts_of
 from . import host
 from .inputs import synthesize as speech
-from .widgets import CATEGORY, Design, LanguageMenu, Model, Settings, Voice, float_input, int_input
+from .widgets import CATEGORY, Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input
 
 TEXT = "The weather is beautiful today."  # a sentence that the demo voice can say
 
@@ -67,22 +67,14 @@ class Synthesize(io.ComfyNode):
 
 
 def _widgets() -> list[io.Input]:
-    menu = io.Combo.Input(
-        "language",
-        options=LanguageMenu(),
-        default=speech.AUTO,
-        tooltip="The language of the text. auto lets the model find out. A link or an API prompt may also give an id "
-        "or a tag, such as en or en-US.",
-        optional=True,
-    )
     return [
         io.String.Input(
             "text",
             multiline=True,
             default=TEXT,
             dynamic_prompts=False,
-            tooltip="What to say, in any language of the model. It may hold sounds such as [laughter] and pauses such "
-            "as [pause 0.5s].",
+            tooltip="What to say, in any language of the model. It may contain sounds such as [laughter] and pauses "
+            "such as [pause 0.5s].",
         ),
         int_input(
             "seed",
@@ -92,17 +84,17 @@ def _widgets() -> list[io.Input]:
             optional=True,
         ),
         io.Combo.Input("preset", options=[*PRESETS], default=speech.PRESET, tooltip=_preset_tooltip(), optional=True),
-        io.MultiType.Input(menu, types=[io.String]),  # so that a STRING can be linked, and any spelling sent over HTTP
+        language_input(all_languages(), "The language of the text. auto lets the model infer it.", optional=True),
         float_input("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast.", optional=True),
         float_input(
             "duration",
             0.0,
             0.1,
-            "Length in seconds. 0 lets the text decide; any other value overrides speed.",
+            "Length of the speech in seconds. 0 lets the text decide. Any other value overrides speed.",
             optional=True,
         ),
-        _switch("exact_length", "Makes the audio exactly as long as duration says, to the sample. Needs a duration."),
-        _switch("split_lines", "Speaks every line of the text as a separate recording. The outputs become lists."),
+        _switch("exact_length", "Makes the audio exactly as long as duration, to the sample. Needs a duration."),
+        _switch("split_lines", "Speaks each line of the text as a separate recording. The outputs become lists."),
     ]
 
 
@@ -116,7 +108,7 @@ def _sockets() -> list[io.Input]:
         Design.Input(
             "design",
             optional=True,
-            tooltip="A described voice, from Voice Design Attributes. If a voice is connected too, the recording "
+            tooltip="A described voice, from Voice Design Attributes. If voice is connected too, the recording "
             "decides.",
         ),
         Settings.Input("settings", optional=True, tooltip="Expert values, from OmniVoice Settings."),
@@ -132,4 +124,4 @@ def _preset_tooltip() -> str:
         f"{name}: {preset.steps} steps{', approximate' if shortcuts_of(preset) else ''}"
         for name, preset in PRESETS.items()
     ]
-    return f"Speed against quality. More steps give better speech and take longer. {'; '.join(presets)}."
+    return f"Quality against speed. More steps give better speech and take longer. {'; '.join(presets)}."

@@ -48,7 +48,7 @@ class SecondsToFrames(io.ComfyNode):
             ],
             outputs=[
                 io.Int.Output(display_name="frames", tooltip="The number of video frames."),
-                io.Float.Output(display_name="seconds", tooltip="How long exactly that many frames last, in seconds."),
+                io.Float.Output(display_name="seconds", tooltip="The exact length of that many frames, in seconds."),
             ],
         )
 

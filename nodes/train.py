@@ -25,9 +25,14 @@ class TrainLoRA(io.ComfyNode):
             search_aliases=["fine-tune", "finetune", "training", "lora", "train voice"],
             inputs=[*_inputs(), *_optional_inputs()],
             outputs=[
-                io.LoraModel.Output(display_name="lora", tooltip="The trained LoRA, for Apply LoRA or Save LoRA."),
+                io.LoraModel.Output(
+                    display_name="lora", tooltip="The trained LoRA, for Apply LoRA or Save LoRA Weights."
+                ),
                 io.LossMap.Output(display_name="loss_map", tooltip="The loss of every step, for a loss graph."),
-                io.Int.Output(display_name="steps", tooltip="All steps of the LoRA, those of existing_lora included."),
+                io.Int.Output(
+                    display_name="steps",
+                    tooltip="Number of training steps of the LoRA, including those of existing_lora.",
+                ),
                 io.String.Output(display_name="report", tooltip="Clips, settings, losses, speed and files."),
             ],
             hidden=[io.Hidden.unique_id],
@@ -58,18 +63,19 @@ class TrainLoRA(io.ComfyNode):
 def _inputs() -> list[io.Input]:
     return [
         Model.Input("model", tooltip="From Load OmniVoice, or from Apply LoRA to train on top of that LoRA."),
-        TrainingData.Input("dataset", tooltip="From Dataset, made with the same model."),
+        TrainingData.Input("dataset", tooltip="From OmniVoice Dataset, made with the same model."),
         io.Combo.Input(
             "preset",
             options=[*PRESETS],
             default="voice",
             tooltip="voice: one person, from minutes of recordings. language: a language, from hours of recordings by "
-            "several people. The preset decides every value that is left at 0.",
+            "several people. The preset decides every value that is 0.",
         ),
         io.String.Input(
             "run_name",
             default=RUN_NAME,
-            tooltip="Folder for progress and results in output/omnivoice_training. Empty: no files are written.",
+            tooltip="Folder in output/omnivoice_training for progress and results. If it is empty, no files are "
+            "written.",
         ),
         int_input(
             "seed",
@@ -77,12 +83,18 @@ def _inputs() -> list[io.Input]:
             "The same seed, data and settings give the same training. A run with another seed is a new run.",
             control_after_generate=io.ControlAfterGenerate.fixed,
         ),
-        int_input("steps", 0, "How many times the weights are updated. 0: by preset.", limits="training_steps", low=0),
-        float_input("learning_rate", 0.0, 1e-7, "How large each update is. 0: by preset.", low=0.0),
+        int_input(
+            "steps",
+            0,
+            "How many times the weights are updated. 0 leaves it to the preset.",
+            limits="training_steps",
+            low=0,
+        ),
+        float_input("learning_rate", 0.0, 1e-7, "How large each update is. 0 leaves it to the preset.", low=0.0),
         int_input(
             "rank",
             0,
-            "Size of the LoRA: a higher rank can learn more and makes larger files. 0: by preset.",
+            "Size of the LoRA. A higher rank can learn more and makes larger files. 0 leaves it to the preset.",
             limits="lora_rank",
             low=0,
         ),
@@ -96,14 +108,14 @@ def _optional_inputs() -> list[io.Input]:
             options=host.training.lora_names(),
             default=host.training.NO_LORA,
             optional=True,
-            tooltip="A LoRA in models/loras to start from, of the same rank. Press R after adding one.",
+            tooltip="A LoRA in models/loras to start from, of the same rank. Press R after you add one.",
         ),
         io.Boolean.Input(
             "resume",
             default=True,
             optional=True,
-            tooltip="Resume an unfinished run of that name if its settings, clips and model are the same. Off: start a "
-            "new run.",
+            tooltip="Resumes an unfinished run of that name if its settings, clips and model are the same. Switch it "
+            "off to start a new run.",
         ),
-        TrainingSettings.Input("settings", optional=True, tooltip="From Training Settings, for expert values."),
+        TrainingSettings.Input("settings", optional=True, tooltip="Expert values, from Training Settings."),
     ]

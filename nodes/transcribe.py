@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.text.languages import whisper_language_id, whisper_languages
+from ..omnivoice.text.languages import whisper_languages
 from . import host
-from .widgets import CATEGORY
+from .widgets import CATEGORY, language_input
 
 
 class Transcribe(io.ComfyNode):
@@ -26,23 +26,16 @@ class Transcribe(io.ComfyNode):
             search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
             inputs=[
                 io.Audio.Input(
-                    "audio",
-                    tooltip="Speech of any length up to 4 hours, at any sample rate. A batch gives a list of "
-                    "transcripts.",
+                    "audio", tooltip="Speech of up to 4 hours, at any sample rate. A batch gives a list of transcripts."
                 ),
                 io.Combo.Input(
                     "model_name",
                     options=host.transcribe.model_names(),
-                    tooltip="A Whisper folder in ComfyUI/models/whisper (config.json, preprocessor_config.json, "
+                    tooltip="A Whisper folder in models/whisper (config.json, preprocessor_config.json, "
                     "tokenizer.json, model.safetensors). Press R after you add one.",
                 ),
-                io.Combo.Input(
-                    "language",
-                    options=[host.transcribe.AUTO, *whisper_languages()],
-                    default=host.transcribe.AUTO,
-                    optional=True,
-                    tooltip="The language that is spoken. auto lets Whisper decide. A link or an API prompt may also "
-                    "give an id (de) or a tag (de-AT).",
+                language_input(
+                    whisper_languages(), "The language that is spoken. auto lets Whisper detect it.", optional=True
                 ),
             ],
             outputs=[
@@ -56,9 +49,8 @@ class Transcribe(io.ComfyNode):
         )
 
     @classmethod
-    def validate_inputs(cls, model_name: object = None, language: object = None) -> bool | str:
-        known = host.values.validate(host.transcribe.model_folder, model_name)
-        return host.values.validate(whisper_language_id, language) if known is True else known
+    def validate_inputs(cls, model_name: object = None) -> bool | str:
+        return host.values.validate(host.transcribe.model_folder, model_name)
 
     @classmethod
     def fingerprint_inputs(cls, audio: object = None, model_name: object = None, language: object = None) -> str:

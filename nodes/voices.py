@@ -5,7 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from . import host
-from .widgets import CATEGORY, LanguageMenu, Model, Voice
+from .widgets import CATEGORY, Model, Voice, all_languages, language_input
 
 
 class SaveVoice(io.ComfyNode):
@@ -17,27 +17,24 @@ class SaveVoice(io.ComfyNode):
             node_id="OmniVoiceSaveVoice",
             display_name="OmniVoice Save Voice",
             category=CATEGORY,
-            description="Saves a voice into models/omnivoice_voices, for Load Voice. Save only voices that you may "
-            "use: the recording can be heard again from the file.",
+            description="Saves a voice into models/omnivoice_voices, for Load Voice. Save only voices that you have "
+            "permission to use: the recording can be restored from the file.",
             search_aliases=["save speaker", "voice library", "store voice"],
             is_input_list=True,
             inputs=[
                 Voice.Input(
                     "voice",
-                    tooltip="From Reference Audio, or the voice that Synthesize used. A list is saved as a whole or "
+                    tooltip="From Reference Audio, or the output voice of Synthesize. A list is saved completely or "
                     "not at all.",
                 ),
                 io.String.Input(
                     "name",
                     default="my voice",
                     tooltip="The name of the voice and of its file. A slash makes a subfolder: series/anna. Several "
-                    "voices under one name are numbered: anna 1, anna 2.",
+                    "voices with one name are numbered: anna 1, anna 2.",
                 ),
-                io.Combo.Input(
-                    "language",
-                    options=LanguageMenu(),
-                    default=host.voices.AUTO,
-                    tooltip="The language of the recording, as a label. auto keeps the language that the voice has.",
+                language_input(
+                    all_languages(), "The language of the recording. auto keeps the language that the voice has."
                 ),
                 io.String.Input(
                     "consent",
@@ -47,7 +44,7 @@ class SaveVoice(io.ComfyNode):
                 io.Boolean.Input(
                     "overwrite",
                     default=False,
-                    tooltip="Replace a voice of the same name. Other files are never replaced.",
+                    tooltip="Replaces a voice of the same name. Other files are never replaced.",
                 ),
             ],
             outputs=[
@@ -84,8 +81,8 @@ class LoadVoice(io.ComfyNode):
             node_id="OmniVoiceLoadVoice",
             display_name="OmniVoice Load Voice",
             category=CATEGORY,
-            description="Loads a voice from models/omnivoice_voices. It sounds the same as when it was made from its "
-            "recording, and is ready at once.",
+            description="Loads a voice from models/omnivoice_voices. It sounds exactly as when it was saved, and no "
+            "recording has to be encoded.",
             search_aliases=["load speaker", "voice library", "saved voice"],
             inputs=[
                 io.Combo.Input(
@@ -93,21 +90,20 @@ class LoadVoice(io.ComfyNode):
                     options=host.voices.voice_names(),
                     tooltip="A voice in models/omnivoice_voices or its subfolders. Press R after you save or copy one.",
                 ),
-                Model.Input("model", optional=True, tooltip="From Load OmniVoice. Only the output preview needs it."),
+                Model.Input("model", optional=True, tooltip="From Load OmniVoice. Only the preview needs it."),
             ],
             outputs=[
                 Voice.Output(display_name="voice", tooltip="The voice, for Synthesize."),
                 io.String.Output(display_name="transcript", tooltip="The words spoken in its recording."),
-                # A STRING could not be linked to the menu of Synthesize.
-                io.Combo.Output(
+                io.String.Output(
                     display_name="language",
-                    tooltip="The language it was saved with, for Synthesize. auto if there is none.",
+                    tooltip="The language that the voice was saved with, for Synthesize, or auto.",
                 ),
                 io.String.Output(
                     display_name="info", tooltip="Length, codebooks, language, codec and consent note, in one line."
                 ),
                 io.Audio.Output(
-                    display_name="preview", tooltip="The recording, decoded from the voice. It needs the input model."
+                    display_name="preview", tooltip="The recording, decoded from the voice. Needs the input model."
                 ),
             ],
             hidden=[io.Hidden.unique_id],

@@ -5,11 +5,12 @@ Ranges come from the engine's table of limits, which checks the values again whe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from comfy_api.latest import io
 
-from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import LIMITS
-from ..omnivoice.text.languages import language_id, language_options
+from ..omnivoice.text.languages import language_options
 
 Model = io.Custom("OMNIVOICE_MODEL")  # host.models.LoadedModel
 Voice = io.Custom("OMNIVOICE_VOICE")  # omnivoice VoicePrompt: a recorded voice
@@ -38,20 +39,17 @@ def float_input(
     return io.Float.Input(name, default=default, min=lowest, max=float(limit.high), step=step, tooltip=tooltip, **extra)
 
 
-class LanguageMenu(list[str]):
-    """auto and the names of all languages. ComfyUI, which refuses what is not in a menu, also finds ids and tags in it.
+def language_input(names: Iterable[str], tooltip: str, *, optional: bool = False) -> io.Input:
+    """Return a menu of auto and `names` that also takes linked texts, and over HTTP any spelling that the engine knows.
 
-    Naming the input in `validate_inputs` would have the same effect, but then ComfyUI repeats the message about any
-    other input there as well.
+    ComfyUI compares values with a menu only if COMBO is the input's one type. Naming the input in `validate_inputs`
+    would have the same effect, but then ComfyUI repeats the message about any other named input on this one.
     """
+    tooltip += " A link or an API prompt may also give an id or a tag, such as en or en-US."
+    menu = io.Combo.Input("language", options=["auto", *names], default="auto", tooltip=tooltip, optional=optional)
+    return io.MultiType.Input(menu, types=[io.String])
 
-    def __init__(self) -> None:
-        super().__init__(["auto", *(name for _, name in language_options())])
 
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, str):
-            return False
-        try:
-            return super().__contains__(value) or language_id(value) is not None
-        except InputError:
-            return False
+def all_languages() -> list[str]:
+    """Return the names of the languages that the model speaks."""
+    return [name for _, name in language_options()]

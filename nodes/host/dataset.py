@@ -8,7 +8,7 @@ ComfyUI's user folder. The engine reads and checks the recordings (`train.datase
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os.path import isdir  # unlike Path.is_dir, it never raises
 from pathlib import Path
 
@@ -70,14 +70,6 @@ def dataset_folder(name: object) -> Path | None:
             "list"
         )
     return found[match]
-
-
-def check_choices(inputs: Mapping[str, object]) -> None:
-    """Raise InputError for a folder or a language that is not known; None stands for a linked value and passes."""
-    for check, given in ((dataset_folder, inputs["folder"]), (_language, inputs["language"])):
-        for value in given if isinstance(given, list) else [given]:
-            if value is not None:
-                check(value)
 
 
 def _language(name: object) -> str | None:

@@ -28,7 +28,7 @@ def menu_tooltip() -> str:
     lines = (
         f"{m.name}: {m.repository}, {m.size / 1e9:.1f} GB, {m.licence_text()}." for m in published_models().values()
     )
-    return f"{' '.join(lines)} It goes into models/omnivoice, is checked byte for byte, and resumes if interrupted."
+    return f"{' '.join(lines)} The files are checked byte for byte, and an interrupted download resumes."
 
 
 def check_accepted(accepted: object, model: PublishedModel | None = None) -> bool:

@@ -16,7 +16,7 @@ import pytest
 
 NODES = {
     "OmniVoiceSaveVoice": (["voice", "name", "language", "consent", "overwrite"], ["OMNIVOICE_VOICE", "STRING"]),
-    "OmniVoiceLoadVoice": (["voice_name", "model"], ["OMNIVOICE_VOICE", "STRING", "COMBO", "STRING", "AUDIO"]),
+    "OmniVoiceLoadVoice": (["voice_name", "model"], ["OMNIVOICE_VOICE", "STRING", "STRING", "STRING", "AUDIO"]),
     "OmniVoiceDownload": (["model", "accept_licence"], ["COMBO", "STRING"]),
     "OmniVoiceTranscribe": (["audio", "model_name", "language"], ["STRING"]),
 }

@@ -68,7 +68,7 @@ def test_schema(nodes: dict[str, type], top: Path) -> None:
     assert [(i.id, i.kind, i.optional) for i in schema.inputs] == [
         ("model", "OMNIVOICE_MODEL", False),
         ("folder", "COMBO", False),
-        ("language", "COMBO", False),
+        ("language", "COMBO,STRING", False),
         ("instruct", "STRING", True),
         ("audio", "AUDIO", True),
         ("text", "STRING", True),
@@ -168,12 +168,9 @@ def test_the_same_text_twice_is_one_value(make, top: Path, write) -> None:
 
 
 @pytest.mark.parametrize("language", ["English", "english", "en", "EN", "en-US", "en_GB"])
-def test_languages_by_name_id_and_tag(make, nodes: dict[str, type], top: Path, write, language: str) -> None:
+def test_languages_by_name_id_and_tag(make, top: Path, write, language: str) -> None:
     write(top / "input" / "ann", 1)
-    check = nodes["OmniVoiceDataset"].validate_inputs
-    assert check(folder=["ann"], language=[language]) is True
     assert make("ann", language=[language])[0].clips[0].language == "en"
-    assert "language 'Klingon' is not known" in check(folder=["ann"], language=["Klingon"])
 
 
 @pytest.mark.parametrize("name", ["Voix d'Ame\u0301lie/wavs", "voix d'am\u00e9lie\\WAVS", "Voix d'Am\u00e9lie/wavs"])

@@ -103,11 +103,8 @@ def test_an_unknown_word_is_refused_with_what_is_allowed(nodes: dict[str, type],
 
 def test_validation_takes_links_and_every_spelling_and_names_the_fault(nodes: dict[str, type], good) -> None:
     validate = nodes["OmniVoiceTranscribe"].validate_inputs
-    for value in (None, "auto", "German", "de", "de-AT", "DE_at", "yue"):
-        assert validate(model_name="tiny", language=value) is True
     assert validate() is True and validate(model_name="TINY") is True
-    assert "language 'Klingon' is not known" in validate(language="Klingon")
-    assert "model_name must be one of tiny" in validate(model_name="gone", language="Klingon")
+    assert "model_name must be one of tiny" in validate(model_name="gone")
     load = nodes["LoadOmniVoice"].validate_inputs
     assert load() is True and load(model_name="omnivoice") is True
     assert "model_name must be one of OmniVoice" in load(model_name="gone")

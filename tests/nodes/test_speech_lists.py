@@ -193,10 +193,13 @@ def test_language_as_name_id_or_tag(nodes, model, language, shown) -> None:
         assert torch.equal(waveform["waveform"], english["waveform"])
 
 
-def test_language_takes_a_link_of_text(nodes) -> None:
+def test_language_takes_a_linked_text_and_any_spelling_on_every_node(nodes) -> None:
     """ComfyUI compares a value with a menu only where COMBO is the only type."""
-    (language,) = [i for i in nodes["OmniVoiceSynthesize"].define_schema().inputs if i.id == "language"]
-    assert language.kind == "COMBO,STRING"
+    schemas = {name: node.define_schema() for name, node in nodes.items()}
+    found = {name: i for name, schema in schemas.items() for i in schema.inputs if i.id == "language"}
+    assert {*found} == {f"OmniVoice{name}" for name in ("Synthesize", "SaveVoice", "Dataset", "Transcribe")}
+    for item in found.values():
+        assert item.kind == "COMBO,STRING" and item.options[0] == item.default == "auto" and "English" in item.options
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,9 @@ def test_validation_of_the_text(nodes, text, words) -> None:
     assert got is True if words is True else words in got
 
 
-def test_only_the_text_is_named_in_validation(nodes) -> None:
+def test_validation_names_one_input_of_a_node_at_most(nodes) -> None:
     """ComfyUI repeats the message of validate_inputs for every input that it names."""
-    names = inspect.getfullargspec(nodes["OmniVoiceSynthesize"].validate_inputs).args
-    assert names == ["cls", "text"]
+    checks = {name: node.validate_inputs for name, node in nodes.items() if hasattr(node, "validate_inputs")}
+    assert len(checks) == 9
+    for name, check in checks.items():
+        assert len(inspect.getfullargspec(check).args) == 2 and not inspect.getfullargspec(check).varkw, name
