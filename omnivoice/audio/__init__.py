@@ -1,4 +1,4 @@
-"""Sound as tensors: resampling, silence, loudness, joins, the reference's preparation and the output's finish.
+"""Audio as tensors: resampling, silence, levels, joins, preparing a reference and finishing the output.
 
-Everything takes and gives float32 tensors [C, N]; nothing here reads files or knows a model.
+Functions take and return float32 tensors [C, N]. Nothing here reads files or knows a model.
 """

@@ -1,8 +1,8 @@
 """From decoded chunks to the finished output: join, trim, level, fade, pad, and fit to an exact length.
 
-Without an exact length it equals upstream's _decode_and_post_process (models/omnivoice.py:834) on an ordinary
-output. What is unusual: nothing is ever trimmed to nothing, a result that is not finite or is digital silence is an
-error, and an exact length is reached by adding or dropping silence only, as long as that suffices.
+Without an exact length the result equals upstream's _decode_and_post_process (models/omnivoice.py:834) on an ordinary
+output. Unlike upstream, nothing is ever trimmed to nothing, NaN and digital silence are errors, and an exact length is
+reached by adding or dropping silence only, as long as there is enough of it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .joins import fade, join_chunks
 from .loudness import SILENT_PEAK, UNVOICED_PEAK, match_level, raise_to_speech, rms
 from .silence import Clip, remove_silence, silent_runs, to_grid
 
-MAX_HALFWAY_GAIN = 2  # up to this gain half a 16-bit step stays below one (`silence.halfway_clip`)
-KEPT_STEPS = 5  # 50 ms: what stays of a pause as long as there are others to shorten
+MAX_HALFWAY_GAIN = 2  # up to this gain, half a 16-bit step stays below one step (`silence.halfway_clip`)
+KEPT_STEPS = 5  # 50 ms of each pause are kept as long as there are others to shorten
 
 
 def finish_speech(
@@ -33,23 +33,19 @@ def finish_speech(
     pauses: Sequence[int] = (),
     target_samples: int | None = None,
 ) -> Tensor:
-    """Decoded chunks [1, N_i] float32 on the CPU -> speech [1, N] float32, at least one sample.
+    """Return decoded chunks [1, N_i] float32 on the CPU as speech [1, N] float32, at least one sample long.
 
     reference_rms: level of the reference (`loudness.match_level`), None without one. post_process: trim silences.
     pad_seconds, fade_seconds: silence added at, and fade applied to, each end.
-    pauses: zeros before each chunk, and after the last one: len(chunks) + 1 numbers, or none at all. Where one is not
-    0, the chunks before and after are finished apart and exactly that many zeros stand between; else they are joined.
-    target_samples: N, exactly; pads and pauses count. What is too short gets silence at its end. What is too long
-    first loses its pads, then silence (`drop_silence`); only if the sound alone is longer than the target is its end
-    cut, and faded.
-    Raises NumericError if a chunk holds NaN or Inf, or if there is nothing to hear (no peak above 1e-6).
+    pauses: numbers of zeros before each chunk and after the last one, len(chunks) + 1 of them, or an empty sequence.
+    A pause that is not 0 separates the chunks around it: they are finished apart with exactly that many zeros between
+    them. Other chunks are joined.
+    target_samples: exactly N, pads and pauses included. Speech that is too short gets silence at its end. Speech that
+    is too long loses its pads and then silence (`drop_silence`); only if that is not enough, its end is cut and faded.
+    Raises NumericError if a chunk holds NaN or Inf, or if nothing is audible (no peak above 1e-6).
     """
-    if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
-        raise NumericError("the speech holds NaN or Inf: check the model's files, and try fp32")
     silences = list(pauses) or [0] * (len(chunks) + 1)
-    parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
-    if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
-        raise NumericError("the model produced digital silence: try another seed, and fp32")
+    parts = _joined(chunks, silences, sample_rate)
     if post_process:
         parts, peak = _trimmed(parts, sample_rate, raised=reference_rms is None)
     else:
@@ -69,14 +65,24 @@ def finish_speech(
     return torch.nn.functional.pad(torch.cat(spaced, dim=1), (0, silences[-1] + after))[:, :target_samples]
 
 
+def _joined(chunks: Sequence[Tensor], silences: Sequence[int], sample_rate: int) -> list[Tensor]:
+    """Join the chunks between pauses; raises NumericError for NaN, Inf and digital silence."""
+    if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
+        raise NumericError("the speech holds NaN or Inf: check the model's files, and try fp32")
+    parts = [join_chunks(part, sample_rate) for part in _between_pauses(chunks, silences)]
+    if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):
+        raise NumericError("the model produced digital silence: try another seed, and fp32")
+    return parts
+
+
 def _peak(parts: Sequence[Tensor]) -> float:
     return float(torch.cat(list(parts), dim=1).abs().max())
 
 
 def _trimmed(parts: Sequence[Tensor], sample_rate: int, *, raised: bool) -> tuple[list[Tensor], float]:
-    """Silences shortened as upstream does to an output (models/omnivoice.py:890), and the peak on the 16-bit grid.
+    """Shorten silences as upstream does (models/omnivoice.py:890); return the parts and their peak on the 16-bit grid.
 
-    raised: the peak will be brought to 0.5. Where that means a gain of 1 to 2, the samples lie beside the grid.
+    raised: the peak will be brought to 0.5. If that takes a gain of 1 to 2, samples come from `halfway_clip`.
     """
     shorten = partial(remove_silence, sample_rate=sample_rate, mid_ms=500, lead_ms=100, trail_ms=100)
     trimmed = [shorten(part) for part in parts]
@@ -87,7 +93,7 @@ def _trimmed(parts: Sequence[Tensor], sample_rate: int, *, raised: bool) -> tupl
 
 
 def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[list[Tensor]]:
-    """The chunks in groups: a new one begins where a pause stands before a chunk."""
+    """Group the chunks; each pause starts a new group."""
     groups: list[list[Tensor]] = [[]]
     for chunk, silence in zip(chunks, silences):
         if silence and groups[-1]:
@@ -97,7 +103,7 @@ def _between_pauses(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[l
 
 
 def _shortened(parts: Sequence[Tensor], sample_rate: int, wanted: int) -> list[Tensor]:
-    """Parts with at most `wanted` samples in all: silence is dropped from each in proportion, then the end is cut."""
+    """Shorten the parts to `wanted` samples in all: drop silence from each in proportion, then cut the end."""
     lengths = [part.shape[1] for part in parts]
     excess = sum(lengths) - wanted
     if excess <= 0:
@@ -113,11 +119,11 @@ def _shortened(parts: Sequence[Tensor], sample_rate: int, wanted: int) -> list[T
 
 
 def drop_silence(samples: Tensor, sample_rate: int, excess: int) -> Tensor:
-    """[1, N] -> [1, >= N - excess]: up to `excess` samples of silence less.
+    """Drop up to `excess` samples of silence from samples [1, N].
 
-    Silence is what lies in 10 ms steps below -50 dBFS, or 30 dB below the RMS of a quieter recording. It goes from the
-    end first, then from the start, then from the inner pauses, the longest first, 50 ms of each being kept; if that
-    is not enough, the rest of it at the end and at the start goes too.
+    Silence means 10 ms steps below -50 dBFS, or 30 dB below the RMS of a quieter recording. It is dropped at the end
+    first, then at the start, then from the inner pauses, longest first, and 50 ms of each stay. If that is not enough,
+    the last 50 ms at the end and at the start are dropped too.
     """
     if excess <= 0:
         return samples

@@ -1,7 +1,7 @@
-"""Where sounds begin, end and meet: linear fades, silence between chunks, pads at the ends.
+"""Joining audio: linear fades, and silence between chunks and recordings.
 
-Ramps are numpy's float64 `linspace` rounded to float32, as upstream's; torch's differ in the last bit. No overlap:
-"cross-fade" upstream means fade out, zeros, fade in. Inputs are never changed in place.
+Ramps are numpy's float64 `linspace` rounded to float32, as in upstream; torch's differ in the last bit. Chunks do not
+overlap: what upstream calls a cross-fade is a fade out, zeros and a fade in. Inputs are never changed in place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _ramp(first: float, last: float, count: int) -> Tensor:
 
 
 def fade(samples: Tensor, *, fade_in: int, fade_out: int) -> Tensor:
-    """[C, N] -> a copy whose first and last samples rise from and fall to zero; each at most half of N."""
+    """Return a copy of samples [C, N], faded in and out over the given numbers of samples, each at most N / 2."""
     faded = samples.clone()
     half = samples.shape[1] // 2
     fade_in, fade_out = min(fade_in, half), min(fade_out, half)
@@ -36,15 +36,15 @@ def fade(samples: Tensor, *, fade_in: int, fade_out: int) -> Tensor:
 
 
 def gap_samples(sample_rate: int, gap_seconds: float = 0.3) -> int:
-    """Zeros between two chunks: a third of the gap, the rest being fades (utils/audio.py:329)."""
+    """Return the number of zeros between two chunks: the gap less two fades (utils/audio.py:329)."""
     return int(gap_seconds * sample_rate) // 3
 
 
 def join_chunks(chunks: Sequence[Tensor], sample_rate: int, *, gap_seconds: float = 0.3) -> Tensor:
-    """Chunks [1, N_i] float32 -> [1, sum(N_i) + zeros]: fade out, zeros, fade in, a third of the gap each.
+    """Join chunks [1, N_i] float32 to [1, sum(N_i) + zeros]: fade out, zeros, fade in, a third of the gap each.
 
-    As upstream utils/audio.py:307, but a chunk shorter than two fades fades over half its length at each end:
-    upstream fades a short chunk over its whole length. A single chunk comes back as it is.
+    This is upstream's utils/audio.py:307, except that a chunk shorter than two fades fades over half its length at
+    each end, where upstream fades it over its full length. A single chunk is returned unchanged.
     """
     if len(chunks) == 1:
         return chunks[0]

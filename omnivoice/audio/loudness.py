@@ -1,8 +1,8 @@
-"""Levels: RMS, one channel out of many, and the level of the output.
+"""Levels: RMS, mixing to one channel, and the level of the output.
 
-numpy does the arithmetic, because its summation order and its float32 roundings are upstream's: the reference's
-level, and through it the reference's codes, equal upstream's only bit for bit. Nothing here measures loudness in the
-sense of a standard (LUFS), and nothing limits peaks by ear: gains are plain factors.
+The arithmetic is numpy's, whose summation order and float32 rounding upstream uses: the codes of a reference equal
+upstream's only if its level does, bit for bit. Nothing here measures loudness by a standard such as LUFS or limits
+peaks: gains are plain factors.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from torch import Tensor
 
 SPEECH_RMS = 0.1  # the level the model speaks at, models/omnivoice.py:775,898
 UNVOICED_PEAK = 0.5  # peak of an output without a reference, models/omnivoice.py:903
-RMS_FLOOR = 0.005  # an output follows its reference's level down to 26 dB below speech, not further
-SILENT_PEAK = 1e-6  # below it there is nothing to scale, models/omnivoice.py:902
+RMS_FLOOR = 0.005  # the output follows the level of its reference down to 26 dB below speech
+SILENT_PEAK = 1e-6  # below it there is nothing to amplify, models/omnivoice.py:902
 CANCELLED = 0.1  # mono RMS against the louder channel's: 20 dB down is no longer a mix but a cancellation
 
 
 def rms(samples: Tensor) -> float:
-    """Root mean square of samples [C, N] float32 on the CPU, in float32 as numpy sums it; 0 where N is 0."""
+    """Return the root mean square of samples [C, N] float32 on the CPU, summed in float32 by numpy; 0 if N is 0."""
     if samples.numel() == 0:
         return 0.0
     values = samples.numpy()
@@ -27,9 +27,10 @@ def rms(samples: Tensor) -> float:
 
 
 def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
-    """[C, N] -> ([1, N], warning): the channels' mean, as upstream (models/omnivoice.py:765).
+    """Return the mean of the channels [1, N], as upstream does (models/omnivoice.py:765), and a warning or None.
 
-    Where the channels cancel (the mean is 20 dB below the louder one), the louder channel alone, and a warning.
+    If the channels cancel each other out (the mean is 20 dB below the loudest), the loudest one is returned instead,
+    with a warning.
     """
     if samples.shape[0] == 1:
         return samples, None
@@ -44,16 +45,16 @@ def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
 
 
 def raise_to_speech(samples: Tensor, level: float) -> Tensor:
-    """Samples whose RMS is `level`, raised to RMS 0.1 if they are quieter (models/omnivoice.py:775)."""
+    """Amplify samples of RMS `level` to RMS 0.1 if they are quieter than that (models/omnivoice.py:775)."""
     return samples * SPEECH_RMS / level if 0 < level < SPEECH_RMS else samples
 
 
 def match_level(samples: Tensor, reference_rms: float | None, *, peak: float | None = None) -> Tensor:
-    """[1, N] float32 -> the same at the output's level (models/omnivoice.py:898).
+    """Scale samples [1, N] float32 to the level of the output (models/omnivoice.py:898).
 
-    With a reference: as quiet as it was, if it was below RMS 0.1, but no quieter than for RMS 0.005: the gain is
-    within 0.05-1. Upstream has no such floor, and follows a very quiet or silent reference into silence.
-    Without one (None): peak 0.5, by the gain that brings `peak` there, if given. A peak never rises above 1 by this.
+    With a reference of an RMS below 0.1, the output becomes as quiet as the reference was, with a gain of 0.05 to 1.
+    Upstream has no lower bound and follows a silent reference into silence. Without a reference (None), the gain
+    brings `peak`, by default the peak of the samples, to 0.5.
     """
     if reference_rms is not None:
         level = max(reference_rms, RMS_FLOOR)

@@ -1,10 +1,9 @@
-"""A recording made ready to be encoded as a voice: one channel, 24 kHz, speech level, silences shortened.
+"""Preparing a recording to be encoded as a voice: one channel, 24 kHz, speech level, silences shortened.
 
-On an ordinary clip with a transcript the result equals upstream's create_voice_clone_prompt
-(models/omnivoice.py:729, preprocess_prompt=True) sample for sample. What is unusual are the odd clips, each of which
-is refused with a reason, or used with a warning (`PreparedReference.warnings`), and never replaced by another voice.
-Upstream's hard clipping of peaks that the raise to speech level drives over 1 is kept: quiet clips are ordinary.
-This file encodes nothing, transcribes nothing, and never looks at the transcript.
+On an ordinary clip with a transcript the result equals upstream's create_voice_clone_prompt (models/omnivoice.py:729,
+preprocess_prompt=True) sample for sample. An unsuitable clip is refused with a reason or used with a warning
+(`PreparedReference.warnings`). As in upstream, peaks that amplification drives over 1 are clipped, since quiet clips
+are common. This module neither encodes nor transcribes.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from .loudness import raise_to_speech, rms, to_mono
 from .resample import resample
 from .silence import SEEK_MS, Clip, grid_clip, remove_silence, silent_ranges
 
-SILENT_RANGE = 2 / 32768  # peak to peak: within one 16-bit step around any constant
+SILENT_RANGE = 2 / 32768  # peak to peak: one 16-bit step around a constant
 LOW_RATE_HZ = 16_000
 CLIPPED_PEAK, CLIPPED_SHARE = 0.9999, 5e-4
 SHORT_SECONDS = 1.0
 LONG_SECONDS = 20.0  # models/omnivoice.py:800, utils/audio.py:258
-LOWER_DB = -70.0  # 50 dB below the level that the recording was raised to
+LOWER_DB = -70.0  # 50 dB below speech level
 TRIM_LIMIT_MS, TRIM_SPEECH_MS, TRIM_SEARCH_MS = 15_000, 1_000, 10_000
-PAUSE_MS, PAUSE_DB = 100, -40.0  # what ends a trimmed reference, utils/audio.py:278
-END_SECONDS, VOICED_END = 0.05, 0.25  # 12 dB below the whole
+PAUSE_MS, PAUSE_DB = 100, -40.0  # a pause that may end a trimmed reference, utils/audio.py:278
+END_SECONDS, VOICED_END = 0.05, 0.25  # 12 dB below the level of the recording
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedReference:
-    """samples: [1, N] float32 at the model's rate, N a multiple of the codec's hop. rms: level before the raise."""
+    """samples: [1, N] float32 at the model's rate, N a multiple of the codec's hop. rms: level before amplification."""
 
     samples: Tensor
     rms: float
@@ -45,26 +44,26 @@ class PreparedReference:
 def prepare_reference(
     waveform: Waveform, *, has_text: bool = True, sample_rate: int = SAMPLE_RATE, hop: int = HOP
 ) -> PreparedReference:
-    """Waveform of any rate and channel count -> what the codec encodes.
+    """Return what the codec encodes, from a recording of any rate and channel count.
 
-    has_text: a transcript will be given, so the recording must stay whole; without one, more than 20 s are trimmed to
-    the longest beginning of at most 15 s that ends in a pause. Raises AudioError if the recording is empty, silent,
-    not finite, shorter than 0.5 s, longer than 60 s, or of a rate outside 4,000-384,000 Hz.
+    has_text: there is a transcript, so the recording must not be trimmed. Without one, a recording of more than 20 s
+    is trimmed to at most 15 s, up to a pause. Raises AudioError if the recording is empty or silent, holds NaN or
+    infinite samples, is shorter than 0.5 s or longer than 60 s, or has a rate outside 4,000-384,000 Hz.
     """
     warnings: list[str] = []
     _refuse_unusable(waveform)
     mono = _mono(waveform, warnings)
     _refuse_silent(mono)
     samples = resample(mono, waveform.sample_rate, sample_rate)
-    _refuse_silent(samples)  # all of it may have been above the new Nyquist frequency
+    _refuse_silent(samples)  # everything audible may have been above the new Nyquist frequency
     level = rms(samples)
     samples = raise_to_speech(samples, level)
     if not has_text and samples.shape[1] / sample_rate > LONG_SECONDS:
         samples = _trim_long(samples, sample_rate, warnings)
     samples = _shorten_silences(samples, sample_rate, warnings)
     _warn_of_length_and_end(samples, sample_rate, warnings)
-    whole = samples.shape[1] // hop * hop
-    return PreparedReference(samples[:, :whole], level, tuple(warnings))
+    N = samples.shape[1] // hop * hop
+    return PreparedReference(samples[:, :N], level, tuple(warnings))
 
 
 def _refuse_unusable(waveform: Waveform) -> None:
@@ -90,7 +89,7 @@ def _refuse_silent(samples: Tensor) -> None:
 
 
 def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
-    """[1, N] at the recording's rate: one channel, scaled to peak 1 if much of it is clipped and beyond 1."""
+    """Mix to [1, N]; scale to peak 1 if the recording is clipped and goes beyond 1."""
     if waveform.sample_rate < LOW_RATE_HZ:
         warnings.append(
             f"the reference's sample rate is {waveform.sample_rate} Hz: below {LOW_RATE_HZ} Hz the voice sounds dull"
@@ -106,18 +105,18 @@ def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
 
 
 def _trim_long(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
-    """The longest beginning of at most 15 s that ends in a pause and holds 1 s of sound before it.
+    """Keep at most the first 15 s, up to the last pause that has at least 1 s of audio before it.
 
-    With no such pause it ends in the quietest 100 ms between 10 and 15 s. Upstream (utils/audio.py:249) cuts hard at
-    15 s where it finds no pause after 3 s.
+    Without such a pause, cut in the quietest 100 ms between 10 and 15 s. Upstream (utils/audio.py:249) cuts at exactly
+    15 s if it finds no pause after 3 s.
     """
     clip = grid_clip(samples, sample_rate)
     pauses = silent_ranges(clip, PAUSE_MS, PAUSE_DB)
-    first_sound = pauses[0][1] if pauses and pauses[0][0] == 0 else 0
+    first_audio_ms = pauses[0][1] if pauses and pauses[0][0] == 0 else 0
     ends = [
         min(end, TRIM_LIMIT_MS)
         for start, end in pauses
-        if start >= first_sound + TRIM_SPEECH_MS and start + PAUSE_MS <= TRIM_LIMIT_MS
+        if start >= first_audio_ms + TRIM_SPEECH_MS and start + PAUSE_MS <= TRIM_LIMIT_MS
     ]
     end = ends[-1] if ends else _quietest_end(clip)
     warnings.append(
@@ -128,7 +127,7 @@ def _trim_long(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor
 
 
 def _quietest_end(clip: Clip) -> int:
-    """Where, in ms, the quietest 100 ms between 10 and 15 s end; the clip is longer than that."""
+    """Return the end, in ms, of the quietest 100 ms between 10 and 15 s of a clip that is longer than that."""
     ends = torch.arange(TRIM_SEARCH_MS, TRIM_LIMIT_MS + 1, SEEK_MS)
     samples_per_ms = clip.sample_rate / 1000.0
     after = clip.energy[(ends * samples_per_ms).to(torch.int64)]
@@ -137,9 +136,9 @@ def _quietest_end(clip: Clip) -> int:
 
 
 def _shorten_silences(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
-    """Upstream's silence removal, with a lower threshold or none where it would leave less than can be used.
+    """Shorten silences as upstream does, but with a lower threshold or not at all if too little would be left.
 
-    That happens to a quiet recording with loud moments: those set the level it is raised to.
+    That happens to a quiet recording with loud moments, which determine the level that it is amplified to.
     """
     least = MIN_VOICE_SECONDS * sample_rate
     shortened = remove_silence(samples, sample_rate, mid_ms=200, lead_ms=100, trail_ms=200)
@@ -153,11 +152,13 @@ def _shorten_silences(samples: Tensor, sample_rate: int, warnings: list[str]) ->
 def _warn_of_length_and_end(samples: Tensor, sample_rate: int, warnings: list[str]) -> None:
     seconds = samples.shape[1] / sample_rate
     if seconds < SHORT_SECONDS:
-        warnings.append(f"the reference holds only {seconds:.2f} s of sound: give 3-10 s")
+        warnings.append(f"the reference holds only {seconds:.2f} s of audio: give 3-10 s")
     if seconds > LONG_SECONDS:
         warnings.append(
-            f"the reference is {seconds:.1f} s long: above {LONG_SECONDS:.0f} s speaking is slower and less like the "
+            f"the reference is {seconds:.1f} s long: above {LONG_SECONDS:.0f} s speech is slower and less like the "
             "voice; 3-10 s are best"
         )
     if rms(samples[:, -int(END_SECONDS * sample_rate) :]) > VOICED_END * rms(samples):
-        warnings.append("the reference ends without a pause: end it with 0.2 s of pause, or speech may start badly")
+        warnings.append(
+            "the reference ends without a pause: end it with a pause of 0.2 s, otherwise speech may start badly"
+        )

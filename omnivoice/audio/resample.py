@@ -1,16 +1,14 @@
-"""Change of sample rate by Hann-windowed sinc, equal to torchaudio's default, bounded at every pair of rates.
+"""Resampling by Hann-windowed sinc, equal to torchaudio's default and bounded in memory for every pair of rates.
 
 The filter is that of torchaudio 2.11 functional/functional.py:1305 (`sinc_interp_hann`, 6 zero crossings, rolloff
-0.99), which the checkpoint's training used. What is unusual: torchaudio keeps one dense kernel row per output
-phase, which costs 8.6 GB for 22,051 -> 24,000 Hz, and computes their time axis in float32, which for such pairs is
-only right to about -80 dB. So there are two evaluations here:
+0.99), which the checkpoint was trained with. torchaudio keeps a dense kernel row for each output phase, which costs
+8.6 GB for 22,051 -> 24,000 Hz, and computes their time axis in float32, which limits such pairs to an accuracy of about
+-80 dB. Here there are two ways:
 
-- few phases (a dense bank of at most `MAX_BANK_TAPS`: all common pairs): the same bank by the same float32
-  arithmetic; equal to torchaudio, on a CPU bit for bit, which is itself right to -93 dB there;
-- any other pair: only the taps under the window, their times exact in integers, in blocks of bounded size; right to
-  -130 dB, and so not equal to torchaudio where that is wrong.
-
-No resampler object, no kernel cache, no other filters.
+- Few phases, with a dense bank of at most `MAX_BANK_TAPS` (all common pairs): the same bank with the same float32
+  arithmetic. It equals torchaudio, on a CPU bit for bit, and is accurate to -93 dB.
+- Any other pair: only the taps under the window, with exact integer times, in blocks of bounded size. It is accurate
+  to -130 dB, so it differs from torchaudio where torchaudio is inaccurate.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ BLOCK_ELEMENTS = 1 << 18
 
 
 def resample(samples: Tensor, from_hz: int, to_hz: int) -> Tensor:
-    """samples [C, N] float at from_hz -> [C, M] float32 at to_hz, on the same device; M = ceil(N * to_hz / from_hz).
+    """Resample [C, N] float to [C, M] float32 on the same device, where M = ceil(N * to_hz / from_hz).
 
-    As in torchaudio the quotient is rounded to float32 first, so that M is one less for some N above about 1 s.
-    Equal rates give the input itself. Memory beyond input and output is below 150 MB, whatever the rates.
-    Raises AudioError for a rate that is not a whole number within 4,000-384,000 Hz, or another shape.
+    As in torchaudio, the quotient is rounded to float32 first, which makes M one less for some N above about 1 s.
+    Equal rates return the input itself. Memory beyond input and output is below 150 MB for all rates.
+    Raises AudioError for a rate that is not a whole number within 4,000-384,000 Hz, and for another shape.
     """
     _check(samples, from_hz, to_hz)
     if from_hz == to_hz:
@@ -67,18 +65,18 @@ def _check(samples: Tensor, from_hz: int, to_hz: int) -> None:
 
 
 def _out_length(length: int, old: int, new: int) -> int:
-    """torchaudio functional.py:1427 takes the ceiling of a float32; never more than what there is."""
+    """Return M: the ceiling of a float32, as in torchaudio functional.py:1427, but at most the exact ceiling."""
     rounded = torch.tensor(new * length / old, dtype=torch.float32)
     return min(int(rounded.ceil()), -(-new * length // old))
 
 
 def _cutoff(old: int, new: int) -> float:
-    """Zero crossings of the sinc per `old` input samples."""
+    """Return how many zero crossings of the sinc there are per `old` input samples."""
     return min(old, new) * ROLLOFF
 
 
 def _windowed_sinc(crossings: Tensor, scale: float) -> Tensor:
-    """Filter values at times counted in zero crossings from the centre; zero from +-ZERO_CROSSINGS on."""
+    """Return the filter at times in zero crossings from its centre; it is zero beyond +-ZERO_CROSSINGS."""
     crossings = crossings.clamp(-ZERO_CROSSINGS, ZERO_CROSSINGS)
     window = torch.cos(crossings * math.pi / ZERO_CROSSINGS / 2) ** 2
     angle = crossings * math.pi
@@ -87,9 +85,9 @@ def _windowed_sinc(crossings: Tensor, scale: float) -> Tensor:
 
 
 def _by_bank(padded: Tensor, old: int, new: int, half_width: int) -> Tensor:
-    """padded [C, half_width + N + half_width + old] -> [C, M * new]: window m makes outputs m*new..(m+1)*new-1.
+    """Filter [C, half_width + N + half_width + old] to [C, M * new]; window m gives outputs m*new..(m+1)*new-1.
 
-    The order of the float32 operations on the time axis is torchaudio's; another order moves the taps by 1e-5.
+    The order of the float32 operations on the time axis is torchaudio's. Another order changes the taps by 1e-5.
     """
     offsets = torch.arange(-half_width, half_width + old, dtype=torch.float32) / old
     phases = torch.arange(0, -new, -1, dtype=torch.float32) / new
@@ -101,13 +99,13 @@ def _by_bank(padded: Tensor, old: int, new: int, half_width: int) -> Tensor:
 
 
 def _convolve(padded: Tensor, bank: Tensor, old: int) -> Tensor:
-    """The very sum torchaudio makes: bit for bit, so that the reference's 16-bit samples are upstream's."""
+    """Sum as torchaudio does, bit for bit, so that the 16-bit samples of a reference equal upstream's."""
     by_phase = torch.nn.functional.conv1d(padded[:, None], bank[:, None], stride=old)  # [C, new, M]
     return by_phase.transpose(1, 2).reshape(padded.shape[0], -1)
 
 
 def _multiply(padded: Tensor, bank: Tensor, old: int) -> Tensor:
-    """The same as matrix products, for GPUs: cuDNN makes float32 convolutions in TF32 unless told otherwise."""
+    """Sum by matrix products, for GPUs, where cuDNN computes float32 convolutions in TF32 by default."""
     windows = padded.unfold(1, bank.shape[1], old)  # [C, M, taps], a view
     block = max(1, BLOCK_ELEMENTS // (bank.shape[1] * padded.shape[0]))
     parts = [part @ bank.T for part in windows.split(block, dim=1)]  # [C, block, new]
@@ -115,7 +113,7 @@ def _multiply(padded: Tensor, bank: Tensor, old: int) -> Tensor:
 
 
 def _by_taps(padded: Tensor, old: int, new: int, half_width: int, out_length: int) -> Tensor:
-    """As `_by_bank`, with the taps under the window only; every `new` outputs the same taps serve again."""
+    """As `_by_bank`, with only the taps under the window, which repeat every `new` outputs."""
     C = padded.shape[0]
     taps = 2 * half_width + 2
     cutoff = _cutoff(old, new)

@@ -1,12 +1,12 @@
-"""Silence: where it is, and taking it out as upstream does (utils/audio.py:150-214, on pydub 0.25.1).
+"""Finding and removing silence as upstream does (utils/audio.py:150-214, on pydub 0.25.1).
 
-Upstream goes through pydub and so decides, and cuts, on a 16-bit grid in whole milliseconds. Both are kept, with
-pydub's roundings: a reference's codes equal upstream's only if every cut falls on the same sample and the samples lie
-on the same grid. What is unusual: a window's loudness comes from one running sum of squares, in integers, so no window
-is sliced and nothing is rounded; pydub's floor(sqrt(mean)) <= limit is the same as sum < ceil(limit)^2 * count.
+Upstream uses pydub, which measures and cuts 16-bit samples at whole milliseconds. Both are kept, with pydub's rounding:
+the codes of a reference equal upstream's only if every cut falls on the same sample and the samples are on the same
+16-bit grid. The loudness of a window comes from one running sum of squares in integers, which needs no slicing and no
+rounding: pydub's floor(sqrt(mean)) <= limit is the same as sum < ceil(limit)^2 * count.
 
-Where upstream leaves nothing (no window of the recording reaches the threshold), the threshold becomes relative to
-the recording's own level, and the samples keep their float values. This file changes no levels, and joins nothing.
+If upstream would leave nothing, because no window reaches the threshold, the threshold becomes relative to the level
+of the recording, and the samples keep their float values.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TINY = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Mono sound and its twin on the 16-bit grid, addressed in milliseconds (pydub/audio_segment.py:251,262).
+    """Mono audio with a 16-bit copy, addressed in milliseconds (pydub/audio_segment.py:251,262).
 
-    samples: [N] float32, what is cut. grid: [N] int64 within -32768..32767, what is measured.
+    samples: [N] float32, which are cut. grid: [N] int64 within -32768..32767, which are measured.
     """
 
     samples: Tensor
@@ -40,38 +40,38 @@ class Clip:
 
     @cached_property
     def length_ms(self) -> int:
-        """Length rounded half to even, so up to half a millisecond more or less than there is."""
+        """The length, rounded half to even: up to half a millisecond more or less than the samples last."""
         return round(1000 * (self.grid.numel() / self.sample_rate))
 
     @cached_property
     def energy(self) -> Tensor:
-        """[N + 1] int64: sum of squares before each sample."""
+        """The sum of squares before each sample, [N + 1] int64."""
         return torch.cat([self.grid.new_zeros(1), (self.grid * self.grid).cumsum(0)])
 
     def cut(self, start_ms: int, end_ms: int) -> Clip:
-        """[start, end) within 0..length_ms; what the rounded length promises and is not there becomes zeros."""
+        """Return [start, end) within 0..length_ms, with zeros where the rounded length exceeds the samples."""
         start, end = (int(min(ms, self.length_ms) * (self.sample_rate / 1000.0)) for ms in (start_ms, end_ms))
         missing = max(0, end - self.grid.numel()) if start < self.grid.numel() else 0
         samples, grid = (torch.nn.functional.pad(x[start:end], (0, missing)) for x in (self.samples, self.grid))
         return Clip(samples, grid, self.sample_rate)
 
     def flipped(self) -> Clip:
-        """The same backwards."""
+        """Return the clip backwards."""
         return Clip(self.samples.flip(0), self.grid.flip(0), self.sample_rate)
 
     def joined(self, others: list[Clip]) -> Clip:
-        """This clip, then the others."""
+        """Return this clip followed by the others."""
         clips = [self, *others]
         return Clip(torch.cat([c.samples for c in clips]), torch.cat([c.grid for c in clips]), self.sample_rate)
 
     def silent_at(self, starts_ms: Tensor, window_ms: int, threshold_db: float) -> Tensor:
-        """bool per start: the window's RMS in 16-bit units, rounded down, is not above the threshold."""
+        """Return for each start whether the window's RMS, in 16-bit steps and rounded down, is within the threshold."""
         edges = torch.stack([starts_ms, starts_ms + window_ms]).clamp(max=self.length_ms)
         edges = (edges.to(torch.float64) * (self.sample_rate / 1000.0)).to(torch.int64)
         return self.silent_between(edges[0], edges[1], threshold_db)
 
     def silent_between(self, starts: Tensor, ends: Tensor, threshold_db: float) -> Tensor:
-        """As `silent_at`, in samples; beyond the end there are zeros, and a window of no samples is silent."""
+        """As `silent_at`, in samples. Beyond the end there are zeros, and an empty window is silent."""
         N = self.grid.numel()
         sums = self.energy[ends.clamp(max=N)] - self.energy[starts.clamp(max=N)]
         limit = math.ceil(FULL_SCALE * 10 ** (threshold_db / 20))
@@ -79,22 +79,22 @@ class Clip:
 
 
 def to_grid(samples: Tensor) -> Tensor:
-    """[N] float32 -> [N] int64 in 16-bit units, towards zero and clipped (upstream utils/audio.py:134)."""
+    """Return samples [N] float32 as int64 in 16-bit steps, truncated and clipped (upstream utils/audio.py:134)."""
     return (samples * float(FULL_SCALE)).clamp(-FULL_SCALE, FULL_SCALE - 1).to(torch.int64)
 
 
 def grid_clip(samples: Tensor, sample_rate: int) -> Clip:
-    """[1, N] -> a clip whose samples are on the 16-bit grid, as upstream's are from here on."""
+    """Return [1, N] as a clip whose samples are rounded to the 16-bit grid, as upstream's are from here on."""
     grid = to_grid(samples[0])
     return Clip(grid.to(torch.float32) / FULL_SCALE, grid, sample_rate)
 
 
 def halfway_clip(samples: Tensor, sample_rate: int) -> Clip:
-    """[1, N] -> a clip whose samples lie half a 16-bit step from upstream's, however the model's sums were rounded.
+    """Return [1, N] as a clip whose samples are at most half a 16-bit step from upstream's, whatever the rounding.
 
-    Upstream truncates, so a rounding of under half a step (another number of threads is enough) moves its sample by
-    none or by one step; this one lies between the two. Worth it where a gain above 1 follows: that would enlarge a
-    whole step, and half of one stays within a step up to a gain of 2.
+    Upstream truncates, so a tiny difference in the model's output, such as another number of threads makes, can move
+    its sample by one step. These samples lie between the two possible results. That matters if a gain above 1 follows,
+    which would enlarge a full step, while half a step stays within one up to a gain of 2.
     """
     half = 0.5 / FULL_SCALE
     steps = to_grid(samples[0] - half) + to_grid(samples[0] + half)
@@ -102,7 +102,7 @@ def halfway_clip(samples: Tensor, sample_rate: int) -> Clip:
 
 
 def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
-    """Silences of at least min_ms as (start, end) in ms, in order (pydub/silence.py:9 with a step of 10 ms)."""
+    """Return the silences of at least min_ms as (start, end) in ms, in order (pydub/silence.py:9, steps of 10 ms)."""
     last = clip.length_ms - min_ms
     if last < 0:
         return []
@@ -120,7 +120,7 @@ def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[in
 
 
 def silent_runs(clip: Clip, threshold_db: float = THRESHOLD_DB) -> list[tuple[int, int]]:
-    """Runs of silent 10 ms steps as (first, past the last) sample, in order; the last step may be shorter."""
+    """Return the runs of silent 10 ms steps as [first, last) in samples, in order; the last step may be shorter."""
     N, step = clip.grid.numel(), clip.sample_rate * SEEK_MS // 1000
     edges = torch.arange(0, N + step, step).clamp(max=N)
     silent = clip.silent_between(edges[:-1], edges[1:], threshold_db).to(torch.int64)
@@ -130,7 +130,7 @@ def silent_runs(clip: Clip, threshold_db: float = THRESHOLD_DB) -> list[tuple[in
 
 
 def _audible_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
-    """What lies between the silences (pydub/silence.py:81)."""
+    """Return the ranges between the silences, in ms (pydub/silence.py:81)."""
     silences = silent_ranges(clip, min_ms, threshold_db)
     edges = [0, *(edge for silence in silences for edge in silence), clip.length_ms]
     ranges = list(zip(edges[::2], edges[1::2], strict=True))
@@ -141,7 +141,7 @@ def _audible_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[
 
 
 def _shorten_pauses(clip: Clip, mid_ms: int, threshold_db: float) -> Clip:
-    """Keep up to mid_ms of silence on both sides of what is audible (pydub/silence.py:115)."""
+    """Keep up to mid_ms of silence on both sides of each audible range (pydub/silence.py:115)."""
     ranges = [[start - mid_ms, end + mid_ms] for start, end in _audible_ranges(clip, mid_ms, threshold_db)]
     for before, after in pairwise(ranges):
         if after[0] < before[1]:
@@ -150,7 +150,7 @@ def _shorten_pauses(clip: Clip, mid_ms: int, threshold_db: float) -> Clip:
 
 
 def _trim_start(clip: Clip, keep_ms: int, threshold_db: float) -> Clip:
-    """Drop the leading silence but keep_ms, in steps of 10 ms (pydub/silence.py:163)."""
+    """Drop the leading silence except keep_ms, in steps of 10 ms (pydub/silence.py:163)."""
     starts = torch.arange(0, clip.length_ms, SEEK_MS)
     loud = torch.nonzero(~clip.silent_at(starts, SEEK_MS, threshold_db))[:, 0]
     silence_ms = int(starts[loud[0]]) if loud.numel() else clip.length_ms
@@ -158,15 +158,15 @@ def _trim_start(clip: Clip, keep_ms: int, threshold_db: float) -> Clip:
 
 
 def _trimmed(clip: Clip, mid_ms: int, lead_ms: int, trail_ms: int, threshold_db: float) -> Clip | None:
-    """Pauses shortened, then the start trimmed, then the end; None where nothing audible would be left."""
+    """Shorten pauses, then trim the start and the end; return None if nothing audible would be left."""
     if mid_ms > 0:
         clip = _shorten_pauses(clip, mid_ms, threshold_db)
-    # Upstream keeps the last lead_ms of a short clip in which nothing is audible: as good as nothing.
+    # Of a short clip without anything audible, upstream keeps the last lead_ms, which is as good as nothing.
     if bool(clip.silent_at(torch.arange(0, clip.length_ms, SEEK_MS), SEEK_MS, threshold_db).all()):
         return None
     clip = _trim_start(clip, lead_ms, threshold_db)
     clip = _trim_start(clip.flipped(), trail_ms, threshold_db).flipped()
-    return clip if clip.grid.numel() else None  # backwards, the 10 ms steps fall elsewhere
+    return clip if clip.grid.numel() else None  # it can be empty, since backwards the 10 ms steps fall elsewhere
 
 
 def remove_silence(
@@ -179,13 +179,14 @@ def remove_silence(
     threshold_db: float = THRESHOLD_DB,
     on_grid: bool = True,
 ) -> Tensor:
-    """samples [1, N] float32 -> [1, M] float32: pauses cut to mid_ms, the start's to lead_ms, the end's to trail_ms.
+    """Shorten the silences of samples [1, N] float32: inner ones to mid_ms, at the start to lead_ms, at the end to
+    trail_ms (upstream utils/audio.py:150).
 
-    The result lies on the 16-bit grid (value / 32768, clipped to it), as upstream's does; on_grid=False: half a step
-    beside it (`halfway_clip`). mid_ms 0 leaves inner pauses alone. Finite samples only.
-    Where nothing audible would be left (upstream's result is empty), the clip is measured as if raised to RMS 0.1,
-    which puts the default threshold 30 dB below its own level, and its own float samples are cut. Where that leaves
-    nothing either, nothing is trimmed: the result is empty only if N is 0. Source: upstream utils/audio.py:150.
+    The result is on the 16-bit grid (value / 32768, clipped), as upstream's is; with on_grid=False it comes from
+    `halfway_clip`. mid_ms 0 leaves inner silences as they are. The samples must be finite.
+    If nothing audible would be left (upstream's result is empty), the clip is measured as if amplified to RMS 0.1,
+    which puts the default threshold 30 dB below its level, and its float samples are cut. If that leaves nothing
+    either, nothing is trimmed: the result is empty only if N is 0.
     """
     clip = grid_clip(samples, sample_rate) if on_grid else halfway_clip(samples, sample_rate)
     result = _trimmed(clip, mid_ms, lead_ms, trail_ms, threshold_db)

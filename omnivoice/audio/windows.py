@@ -1,6 +1,6 @@
-"""Cutting a long recording where it is quiet: for a recogniser that hears so many seconds at a time.
+"""Cutting a long recording into pieces where it is quiet, for a speech recogniser with a limited window.
 
-It cuts nothing out: the pieces joined are the recording. Not for references, which `reference.py` trims.
+Nothing is removed: the pieces joined are the recording. References are trimmed in `reference` instead.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ HOP_SECONDS = 0.02
 def quiet_windows(
     samples: Tensor, sample_rate: int, *, longest_seconds: float, look_back_seconds: float
 ) -> list[Tensor]:
-    """samples [N] -> pieces [n] of at most `longest_seconds`, in order, none of them empty.
+    """Cut samples [N] into pieces [n] of at most `longest_seconds`, in order and without empty ones.
 
-    Each but the last ends in the quietest fifth of a second of its last `look_back_seconds`.
+    Each piece but the last ends in the quietest fifth of a second within its last `look_back_seconds`.
     """
     longest, look_back = int(longest_seconds * sample_rate), int(look_back_seconds * sample_rate)
     pieces = []
@@ -28,7 +28,7 @@ def quiet_windows(
 
 
 def _quietest(samples: Tensor, sample_rate: int) -> int:
-    """Where the middle of the quietest fifth of a second is; the end where there is no such length."""
+    """Return the middle of the quietest fifth of a second, or the end of samples that are shorter than that."""
     hop, span = max(1, int(HOP_SECONDS * sample_rate)), max(1, sample_rate // 5)
     if samples.shape[0] <= span:
         return int(samples.shape[0])
