@@ -1,4 +1,4 @@
-"""Checkpoint folders and their tensors: which files, which keys, and into which module they go."""
+"""Checkpoints: their files, their keys, loading them into modules, LoRAs, and export."""
 
 from .files import CheckpointFiles, is_checkpoint, locate_checkpoint
 from .load import load_lm

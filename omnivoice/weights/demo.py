@@ -1,7 +1,6 @@
-"""The demo voice: a model of a small vocabulary that lies beside this package, so that a first try needs no download.
+"""The demo voice: a model with a small vocabulary that comes with the pack, so that a first try needs no download.
 
-It is in `demo_voice/`, with the card that says what it is. Never chosen where another
-model is named or found.
+It is in `demo_voice/`, with a card that describes it. It is used only if no other model is named or found.
 """
 
 from __future__ import annotations
@@ -14,6 +13,6 @@ FILE = Path("demo_voice") / "demo_voice.safetensors"
 
 
 def demo_model() -> Path | None:
-    """Its file, or None where the package came without it."""
+    """Return its file, or None if the pack was installed without it."""
     path = Path(__file__).resolve().parents[2] / FILE
     return path if isfile(path) else None

@@ -1,8 +1,8 @@
-"""A checkpoint written as one single file, in another precision, with LoRAs merged in or weights replaced, if asked.
+"""Writing a checkpoint as a single file, on request in another precision, with LoRAs merged in or weights replaced.
 
-Names, shapes and values are checked as for loading, so what is written loads. One tensor is held at a time. The codec
-keeps its precision: it runs in float32 anyway. What training alone needs is left out of the single file; a folder
-for upstream's package has it all (`export_folder`).
+Names, shapes and values are checked as in loading, so the file that is written can be loaded. Only one tensor at a time
+is in memory. By default the codec keeps its precision; it always runs in float32. Tensors that only training needs are
+left out of the single file; `export_folder` keeps them for upstream.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from ..devices import dtype_name
 from ..errors import CheckpointError
 from ..intake.limits import check_number
 from ..intake.tensors import MappedTensors, TensorSource, open_tensors
@@ -42,12 +43,12 @@ def export_checkpoint(
     words: Sequence[str] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Write the model of `files` to `path`, and return the path written.
+    """Write the model of `files` to `path` and return the path written.
 
-    dtype: of the language model, None: as stored. loras: (adapter, strength); they add up. tensors: by name in the
-    checkpoint, what takes the place of the language model's own weights (a full fine-tuning's), before any LoRA.
-    codec_dtype: to store the codec in, None: as it is; it runs in float32 anyway. words: all that the model can say;
-    none: those of `files`.
+    dtype, codec_dtype: precision of the language model and of the codec, None for as stored. loras: (LoRA, strength);
+    their changes add up. tensors: weights that replace those of the language model before any LoRA, by their names in
+    the checkpoint, such as the result of a full fine-tuning. words: all words that the model can say; if empty, those
+    of `files`.
     Raises CheckpointError or FileError for a model that would not load or a file that cannot be written, LoraError if
     a merged weight overflows.
     """
@@ -64,7 +65,7 @@ def export_checkpoint(
 
 @contextmanager
 def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, MappedTensors]]:
-    """Every weight file of the checkpoint, mapped."""
+    """Map every weight file of the checkpoint."""
     with ExitStack() as stack:
         yield {file: stack.enter_context(open_tensors(file)) for file in {*files.lm_weights, *files.codec_weights}}
 
@@ -77,7 +78,7 @@ def lm_sources(
     loras: Sequence[tuple[LoRA, float]],
     tensors: Mapping[str, Tensor],
 ) -> dict[str, TensorSource]:
-    """The language model's tensors as `export_checkpoint` describes them, each made when it is asked for."""
+    """Return the language model's tensors as described in `export_checkpoint`; each is made when it is requested."""
     strengths = [check_number("strength", strength) for _, strength in loras]
     changes: dict[str, list[tuple[Change, float]]] = {}
     for (lora, _), strength in zip(loras, strengths):
@@ -93,7 +94,9 @@ def lm_sources(
             raw = read_tensor(sources[place.path], name, place, torch.float32 if changed else target)
         result = merged(raw, changed, name, target) if changed else raw.to(target)
         if name in tensors and not bool(torch.isfinite(result).all()):
-            raise CheckpointError(f"{name} holds NaN or Inf as {target}: use an earlier checkpoint, or another dtype")
+            raise CheckpointError(
+                f"{name} holds NaN or Inf in {dtype_name(target)}: use an earlier checkpoint, or another dtype"
+            )
         return result
 
     described = {name: (place, dtype or stored_dtype(place)) for name, place in found.items()}
@@ -106,7 +109,7 @@ def lm_sources(
 def stored_sources(
     found: Found, sources: Mapping[Path, MappedTensors], dtype: torch.dtype | None = None
 ) -> dict[str, TensorSource]:
-    """Tensors as they are, or in `dtype`, after their values have been checked."""
+    """Return tensors as stored or in `dtype`; the values of each are checked when it is requested."""
 
     def make(name: str, place: Place, target: torch.dtype) -> Tensor:
         return read_tensor(sources[place.path], name, place, target).to(target)
@@ -118,14 +121,14 @@ def stored_sources(
 
 
 def stored_dtype(place: Place) -> torch.dtype:
-    """Of a tensor in its file; reading one of another kind is refused when its turn comes."""
+    """Return the dtype of a tensor in its file. Other dtypes than floats are refused later, when the tensor is read."""
     return STORED.get(place.info.dtype, torch.float32)
 
 
 def _check_replaced(found: Found, tensors: Mapping[str, Tensor]) -> None:
     for name, tensor in tensors.items():
         if name not in found:
-            raise CheckpointError(f"{name} is no tensor of this model, so it cannot be replaced")
+            raise CheckpointError(f"{name} is not a tensor of this model, so it cannot be replaced")
         if tuple(tensor.shape) != tuple(found[name].info.shape) or tensor.dtype not in FLOATS:
             raise CheckpointError(
                 f"{name} must have shape {tuple(found[name].info.shape)} and a float type, got {tuple(tensor.shape)} "

@@ -1,8 +1,8 @@
-"""A checkpoint written as a whole folder that upstream's package loads, LoRAs merged in or weights replaced, if asked.
+"""Writing a checkpoint as a folder that upstream's package loads, on request with LoRAs merged in or weights replaced.
 
-Unusual: the folder appears whole or not at all. The codec is copied byte for byte, what only training needs included;
-small files that upstream's tokenizer and feature extractor read are copied too, and made where the source has none (a
-single file). config.json is copied but for the precision it names. Choosing the tensors is `export`.
+The folder appears complete or not at all. The codec is copied byte for byte, including what only training needs. The
+small files that upstream's tokenizer and feature extractor read are copied too, or made if the source, a single file,
+has none. config.json is copied except for the precision that it names. `export` chooses the tensors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .lora import LoRA
 from .read import Found
 from .single_file import CODEC_CONFIG, CONFIG, TOKENIZER
 
-OFFSETS = "codebook_layer_offsets"  # a buffer that upstream keeps (models/omnivoice.py:305), int64 [K]
+OFFSETS = "codebook_layer_offsets"  # a buffer that upstream stores (models/omnivoice.py:305), int64 [K]
 METADATA = {"format": "pt"}
 TOKENIZER_CONFIG, FEATURE_CONFIG = "tokenizer_config.json", "preprocessor_config.json"
 
@@ -51,11 +51,10 @@ def export_folder(
     loras: Sequence[tuple[LoRA, float]] = (),
     tensors: Mapping[str, Tensor] = NO_TENSORS,
 ) -> Path:
-    """Write the model of `files` as a new folder, and return it; the arguments are those of `export_checkpoint`.
+    """Write the model of `files` as a new folder and return it; the arguments are those of `export_checkpoint`.
 
-    `folder` may be there if it is empty; missing folders above it are made. Raises CheckpointError, FileError or
-    LoraError as `export_checkpoint` does, FileError too for a folder that holds anything or a disk without room; then
-    nothing is left.
+    `folder` may exist if it is empty; missing folders above it are made. Raises as `export_checkpoint` does, and
+    FileError for a folder that is not empty or a disk without enough space. After an error, nothing is left behind.
     """
     where = as_path(folder)
     check_new_folder(where)
@@ -91,7 +90,7 @@ def _fill(
 
 
 def _small_files(files: CheckpointFiles, config: bytes) -> tuple[dict[str, bytes], dict[str, Path]]:
-    """What is written as text and what is copied, by name in the folder."""
+    """Return what is written as text and what is copied, each by its name in the folder."""
     tables = cast(_Tables, load_table("weights/folder_files.json"))
     texts = {CONFIG: config, TOKENIZER: files.text(TOKENIZER), CODEC_CONFIG: files.text(CODEC_CONFIG)}
     copies: dict[str, Path] = {}
@@ -108,18 +107,18 @@ def _small_files(files: CheckpointFiles, config: bytes) -> tuple[dict[str, bytes
 
 
 def _in_folder(text: Path) -> bool:
-    """Whether a text is a file of its own; beside a single file other models' files may lie."""
+    """Whether a text is a separate file. The folder of a single-file model may hold files of other models."""
     return text.suffix == ".json"
 
 
 def _codec_weights(files: CheckpointFiles) -> list[Path]:
-    """The codec's weight files, and the index that names them if there are several."""
+    """Return the codec's weight files, and the index that names them if there are several."""
     index = files.texts[CODEC_CONFIG].parent / INDEX
     return [*files.codec_weights, *([index] if files.codec_weights[0].name != WEIGHTS else [])]
 
 
 def _config_text(files: CheckpointFiles, dtype: torch.dtype) -> bytes:
-    """config.json with the precision of what is written, under whichever key it has: upstream loads in it."""
+    """Return config.json with the precision of the weights, in which upstream loads, under the key that it uses."""
     text = files.text(CONFIG)
     raw = parse_json(text, CONFIG)
     if not isinstance(raw, dict) or not isinstance(raw.get("llm_config"), dict):
@@ -136,7 +135,7 @@ def _json_bytes(value: Mapping[str, object]) -> bytes:
 
 
 def _widest(found: Found) -> torch.dtype:
-    """The one precision that holds every tensor, for what is written as stored."""
+    """Return the one precision that holds every tensor as stored."""
     kinds = {stored_dtype(place) for place in found.values()}
     return kinds.pop() if len(kinds) == 1 else torch.float32
 

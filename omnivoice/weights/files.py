@@ -1,8 +1,8 @@
-"""Which files make up a checkpoint: a Hugging Face snapshot folder of OmniVoice or a fine-tune, or one single file.
+"""The files of a checkpoint: a Hugging Face snapshot folder of OmniVoice or of a fine-tune, or a single file.
 
-A folder without `audio_tokenizer/` (training checkpoints have none) is accepted when another folder that
-holds the codec is named. Everything missing is named at once, before any weight is read. Nothing is
-downloaded, and pickled weights are refused by name. Reading tensors is `load.py`, the single file `single_file.py`.
+A folder without `audio_tokenizer/`, such as training writes, is accepted together with another folder that holds the
+codec. An error names everything that is missing, before any weight is read. Nothing is downloaded, and pickled weights
+are refused by name. `load` reads the tensors, and `single_file` knows the format of the single file.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ HOW_TO_GET = "get the model again with: python -m omnivoice download"
 class CheckpointFiles:
     """Paths and parsed configurations of one checkpoint; no weight has been read.
 
-    folder: of the model, or the single file that it is. texts: where config.json, tokenizer.json and
-    audio_tokenizer/config.json are, as files of their own or in a single file. words: all that the model can say, for
-    one of a small vocabulary; else none.
+    folder: the model's folder, or its single file. texts: the files that hold config.json, tokenizer.json and
+    audio_tokenizer/config.json, or the single file. words: all words that a model with a small vocabulary can say,
+    otherwise empty.
     """
 
     folder: Path
@@ -55,18 +55,18 @@ class CheckpointFiles:
     words: tuple[str, ...] = ()
 
     def tokenizer_json(self) -> bytes:
-        """The bytes of tokenizer.json."""
+        """Return the bytes of tokenizer.json."""
         return self.text(TOKENIZER)
 
     def text(self, name: str) -> bytes:
-        """The bytes of one of `texts`."""
+        """Return the bytes of one of `texts`."""
         return _read_text(self.texts[name], name)
 
 
 def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[str] | None = None) -> CheckpointFiles:
-    """The files of `folder`, or those in it if it is a single-file model, with the codec from `codec_folder` if given
-    (it, its audio_tokenizer/, or a single-file model).
+    """Find the files of a model in a folder or a single file.
 
+    codec_folder: where the codec is if not with the model: its folder, a model folder, or a single-file model.
     Raises CheckpointError that names what is missing or wrong, FileError for an unreadable file.
     """
     root = _place(folder)
@@ -90,14 +90,14 @@ def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[
 
 
 def is_checkpoint(place: Path) -> bool:
-    """Whether a folder or file looks like an OmniVoice model; cheap, for menus. Says nothing about its soundness."""
+    """Whether a folder or file looks like an OmniVoice model; cheap, for menus. It may still be damaged."""
     if isfile(place):
         return looks_like_single_file(place)
     return isfile(place / CONFIG) and isfile(place / TOKENIZER) and _has_weights(place)
 
 
 def _place(path: str | PathLike[str]) -> Path:
-    """A model folder, or a single file whose header has been checked."""
+    """Return a model folder, or a single file after checking its header."""
     where = as_path(path)
     if not isfile(where):
         return model_folder(where)
@@ -106,7 +106,7 @@ def _place(path: str | PathLike[str]) -> Path:
 
 
 def _check_complete(root: Path, codec: Path, *, named: bool) -> None:
-    """Name at once every file that is missing in the two folders; a single file has been checked."""
+    """Raise CheckpointError that names every file missing in the two folders; single files are checked already."""
     missing = []
     if not isfile(root):
         missing += [name for name in (CONFIG, TOKENIZER) if not isfile(root / name)]
@@ -119,7 +119,7 @@ def _check_complete(root: Path, codec: Path, *, named: bool) -> None:
 
 
 def _check_match(lm: LMConfig, codec: CodecConfig) -> None:
-    """Refuse a codec that cannot decode every code the model may say, or says codes the model does not embed."""
+    """Refuse a codec that cannot decode every code of the model, or makes codes that the model does not embed."""
     last = lm.audio_vocab_size - 1
     largest = last - 1 if lm.audio_mask_id == last else last
     if codec.codebooks != lm.codebooks or not largest < codec.codebook_size <= lm.audio_vocab_size:
@@ -141,7 +141,7 @@ def _has_weights(folder: Path) -> bool:
 
 
 def _read_text(path: Path, name: str) -> bytes:
-    """The bytes of the file, or of the text of that name in a single-file model."""
+    """Return the bytes of the file, or of the text of that name in a single-file model."""
     limit = MAX_TOKENIZER_BYTES if name == TOKENIZER else MAX_CONFIG_BYTES
     return read_bytes(path, limit=limit) if path.suffix == ".json" else read_embedded(path, name, limit=limit)
 
@@ -154,7 +154,7 @@ def _read_object(path: Path, name: str) -> dict[str, object]:
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
-    """The single-file model or the weight file, or every shard that the index names; a missing shard is an error."""
+    """Return the single-file model, the weight file, or all shards that the index names; none may be missing."""
     if isfile(folder):
         return (folder,)
     if isfile(folder / WEIGHTS):

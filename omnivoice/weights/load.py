@@ -1,9 +1,8 @@
-"""The language model's tensors from safetensors files into its module, straight into the target dtype.
+"""Loading the language model from safetensors files, straight into the target dtype.
 
-The module is built on the meta device, so that nothing is allocated twice (`read`). The exact table of keys and shapes
-is that of the module itself built with plain torch layers (a host's layers may have no weights before loading).
-All-zero embedding rows are found here (upstream.md 16: such a model drops words without a sign). Merging LoRA is
-not here, nor is the codec (`load_codec`).
+The module is built on the meta device, so that nothing is allocated twice (`read`). The exact keys and shapes are those
+of the module built with plain torch layers, since a host's layers may have no weights before loading. Embedding rows of
+zeros are refused here, because a model with such rows silently drops words.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def load_lm(
     used_ids: Collection[int],
     fused: bool = True,
 ) -> tuple[OmniVoiceLM, TextEmbedding]:
-    """The language model with its weights, and the text embedding, which stays on the CPU as it is in the file.
+    """Return the language model with its weights, and the text embedding on the CPU in the dtype of the file.
 
     used_ids: token ids that texts can produce; their rows must not be zero. fused: see `lm/fused.py`.
     Raises CheckpointError for keys, shapes, dtypes, values or a vocabulary that do not fit, FileError for a
@@ -60,8 +59,10 @@ def load_lm(
 
 
 def lm_tensors(config: LMConfig, files: Sequence[Path]) -> Found:
-    """Where every tensor of the language model is, the text embedding among them; none is read. Raises CheckpointError
-    for names or shapes that do not fit."""
+    """Return where every tensor of the language model and the text embedding is, without reading any.
+
+    Raises CheckpointError for names or shapes that do not fit.
+    """
     table = shapes_of(OmniVoiceLM(config, ops=TORCH_OPS, device=META, dtype=torch.float32, fused=False))
     table[TEXT_EMBEDDING] = (config.vocab_size, config.hidden_size)
     found = {name: at for name, at in find_tensors(files, LM).items() if name not in LM_UNUSED}

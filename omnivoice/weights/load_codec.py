@@ -1,7 +1,7 @@
-"""The two halves of the codec from one weight file, in float32 whatever the file holds.
+"""Loading the two halves of the codec from its weight files, in float32 whatever the files hold.
 
-Unusual: names and shapes of the whole file are checked from its header whichever half is loaded, so a file that does
-not fit is refused at once; values are read, and NaN and Inf found, only for the half that is asked for.
+The names and shapes of all tensors are checked by the headers whichever half is loaded, so files that do not fit are
+refused at once. Values are read, and checked for NaN and Inf, only for the half that is loaded.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ DTYPE = torch.float32
 
 
 def load_codec_encoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, device: torch.device) -> CodecEncoder:
-    """Sound to codes. Raises CheckpointError for keys, shapes, dtypes or values that do not fit, FileError for a
-    corrupt file."""
+    """Load the half that turns audio into codes.
+
+    Raises CheckpointError for keys, shapes, dtypes or values that do not fit, FileError for a corrupt file.
+    """
     module = CodecEncoder(config, ops=ops, device=META, dtype=DTYPE)
     found, pair = codec_tensors(config, files)
     names = {*shapes_of(CodecEncoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE)), *pair}
@@ -34,7 +36,7 @@ def load_codec_encoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, 
 
 
 def load_codec_decoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, device: torch.device) -> CodecDecoder:
-    """Codes to sound. Raises as `load_codec_encoder` does."""
+    """Load the half that turns codes into audio. Raises as `load_codec_encoder` does."""
     module = CodecDecoder(config, ops=ops, device=META, dtype=DTYPE)
     found, _ = codec_tensors(config, files)
     names = shapes_of(CodecDecoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE))
@@ -44,7 +46,7 @@ def load_codec_decoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, 
 
 
 def codec_tensors(config: CodecConfig, files: Sequence[Path]) -> tuple[Found, tuple[str, str]]:
-    """Where the tensors of both halves are, and under which names the weight-normed kernel is; none is read."""
+    """Return where the tensors of both halves are, and the names of the weight-normed kernel; none is read."""
     found = {name: at for name, at in find_tensors(files, CODEC).items() if not is_training_only(name)}
     halves = (half(config, ops=TORCH_OPS, device=META, dtype=DTYPE) for half in (CodecEncoder, CodecDecoder))
     table = {name: shape for half in halves for name, shape in shapes_of(half).items()}

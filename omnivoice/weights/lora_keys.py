@@ -1,8 +1,8 @@
-"""How LoRA files spell their tensors: `prefix.module.suffix`, and which foreign files are known by their names.
+"""How LoRA files spell their tensors, as `prefix.module.suffix`, and which other files the names give away.
 
-Two families: PEFT's (`base_model.model.llm.layers.0.self_attn.q_proj.lora_A.weight`, the model wrapped whole or its
-`llm` alone) and ComfyUI's (comfy/weight_adapter/lora.py:160, comfy/lora.py:72), which has `.lora_up`/`.lora_down` too
-and an `.alpha` for each module. Looks at names only.
+There are two families. PEFT writes `base_model.model.llm.layers.0.self_attn.q_proj.lora_A.weight`, for the full model
+or for its `llm` part. ComfyUI (comfy/weight_adapter/lora.py:160, comfy/lora.py:72) also has `.lora_up`, `.lora_down`
+and an `.alpha` for each module. This module looks at names only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..intake.limits import shown
 PEFT_PREFIX = "base_model.model."
 _PREFIXES = (PEFT_PREFIX, "diffusion_model.")
 DOWN, UP, EMBEDDING_DOWN, EMBEDDING_UP = "lora_A", "lora_B", "lora_embedding_A", "lora_embedding_B"
-ALPHA, DIFFERENCE, WHOLE, COPY = "alpha", "diff", "weight", "base_layer"
+ALPHA, DIFFERENCE, FULL, BASE_COPY = "alpha", "diff", "weight", "base_layer"
 _SUFFIXES: Mapping[str, str] = MappingProxyType(
     {
         **{f".{side}{end}": side for side in (DOWN, UP) for end in ("", ".weight", ".default.weight")},
@@ -26,56 +26,58 @@ _SUFFIXES: Mapping[str, str] = MappingProxyType(
         ".lora_up.weight": UP,
         ".alpha": ALPHA,
         ".diff": DIFFERENCE,
-        ".set_weight": WHOLE,
-        ".modules_to_save.default.weight": WHOLE,
-        ".original_module.weight": COPY,
-        ".base_layer.weight": COPY,
+        ".set_weight": FULL,
+        ".modules_to_save.default.weight": FULL,
+        ".original_module.weight": BASE_COPY,
+        ".base_layer.weight": BASE_COPY,
     }
 )
 _LONGEST_FIRST = tuple(sorted(_SUFFIXES, key=len, reverse=True))
 _OTHER_KINDS = {
     "a DoRA": re.compile(r"\.(lora_magnitude_vector|dora_scale)"),
-    "a LyCORIS adapter (LoHa, LoKr, OFT, GLoRA)": re.compile(r"\.(hada_|lokr_|oft_|boft_|a1\.weight|lora_mid)"),
+    "a LyCORIS (LoHa, LoKr, OFT, GLoRA)": re.compile(r"\.(hada_|lokr_|oft_|boft_|a1\.weight|lora_mid)"),
     "a LoRA with biases": re.compile(r"\.(lora_[AB]\.bias|diff_b)$"),
 }
 _WRAPPED = re.compile(r"^(module|_orig_mod)\.|_proj\.base_layer\.weight$|_proj\.original_module\.weight$")
 
 
-def named(name: str) -> str:
-    """A tensor's name for a message: its end says more than its beginning."""
+def shown_tensor(name: str) -> str:
+    """Return a tensor's name for a message. A long one is cut at its start, which says less than its end."""
     return shown(name if len(name) <= 60 else f"...{name[-57:]}")
 
 
 def split_name(name: str, *, peft: bool) -> tuple[str, str]:
-    """(module as the file spells it, kind of tensor); kind "" for a name of neither family. peft: plain `.weight` is
-    a whole weight, as PEFT writes it."""
+    """Return (module as the file spells it, kind of tensor); the kind is "" for a name of neither family.
+
+    peft: a plain `.weight` is a full weight, as PEFT writes it.
+    """
     for suffix in _LONGEST_FIRST:
         if name.endswith(suffix):
             return name.removesuffix(suffix), _SUFFIXES[suffix]
     if peft and name.startswith(PEFT_PREFIX) and name.endswith(".weight"):
-        return name.removesuffix(".weight"), WHOLE
+        return name.removesuffix(".weight"), FULL
     return name, ""
 
 
 def module_of(spelled: str) -> str:
-    """The checkpoint's name of a module as a file spells it."""
+    """Return the checkpoint's name of a module from its spelling in a file."""
     bare = without_prefix(spelled)
     return f"llm.{bare}" if bare.startswith("layers.") else bare
 
 
 def without_prefix(spelled: str) -> str:
-    """The module without `base_model.model.` or `diffusion_model.`."""
+    """Return the module without `base_model.model.` or `diffusion_model.`."""
     return next((spelled.removeprefix(prefix) for prefix in _PREFIXES if spelled.startswith(prefix)), spelled)
 
 
-def refuse_foreign(names: Collection[str], source: str) -> None:
-    """Raise LoraError for what is known not to be a LoRA, or one of a kind that is not supported."""
+def check_names(names: Collection[str], source: str) -> None:
+    """Raise LoraError for files that are not LoRAs, and for kinds of LoRA that are not supported."""
     if not names:
         raise LoraError(f"{source} holds no tensors: it is not a LoRA")
     if any(_WRAPPED.search(name) for name in names):
         raise LoraError(
-            f"{source} is a training run's wrapped state (the base model with the adapter inside), not an adapter: "
-            "use the folder with adapter_model.safetensors and adapter_config.json"
+            f"{source} is a training run's wrapped state (the base model with the LoRA inside), not a LoRA: use the "
+            "folder with adapter_model.safetensors and adapter_config.json"
         )
     if not any(split_name(name, peft=False)[1] for name in names) and any(
         name.endswith(("input_layernorm.weight", "embed_tokens.weight")) for name in names
@@ -87,12 +89,12 @@ def refuse_foreign(names: Collection[str], source: str) -> None:
         found = next((name for name in names if pattern.search(name)), None)
         if found is not None:
             raise LoraError(
-                f"{source} is {kind} ({named(found)}), which is not supported: merge it into the model where it was "
-                "trained"
+                f"{source} is {kind} ({shown_tensor(found)}), which is not supported: merge it into the model where it "
+                "was trained"
             )
     text = next((name for name in names if "embed_tokens" in name and not name.endswith("base_layer.weight")), None)
     if text is not None:
         raise LoraError(
-            f"{source} changes the text embedding ({named(text)}), which stays on the CPU and cannot be patched: "
-            "train without embed_tokens, or merge the adapter into the model where it was trained"
+            f"{source} changes the text embedding ({shown_tensor(text)}), which stays on the CPU and cannot be "
+            "patched: train without embed_tokens, or merge the LoRA into the model where it was trained"
         )

@@ -1,9 +1,8 @@
-"""PEFT's adapter_config.json: which scale each pair of an adapter has, and what about an adapter is not supported.
+"""PEFT's adapter_config.json: the scale of each LoRA A/B pair, and which settings are not supported.
 
-Scale is alpha / r, or alpha / sqrt(r) with use_rslora; rank_pattern and alpha_pattern give modules their own
-(peft 0.21.2 tuners/lora/model.py:309, utils/other.py:1524). Unusual: patterns are regular expressions from a file that
-strangers can replace, so only simple ones are taken; and a setting this file has never heard of is
-refused unless it is off. Reads no file.
+The scale is alpha / r, or alpha / sqrt(r) with use_rslora. rank_pattern and alpha_pattern give some modules other
+values (peft 0.21.2 tuners/lora/model.py:309, utils/other.py:1524). The patterns are regular expressions from a file
+that a stranger may have written, so only simple ones are accepted. An unknown setting is refused unless it is off.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 200
 MAX_ALPHA_PER_RANK = 1e4
 
-# What shaped the training, or names things, but not what the tensors mean.
+# Settings that shaped the training or are names, and do not change what the tensors mean.
 NEUTRAL = frozenset(
     {
         "auto_mapping",
@@ -49,9 +48,9 @@ NEUTRAL = frozenset(
     }
 )
 READ = frozenset({"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora"})
-# Ways to begin that leave the base as it is; the others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
-HARMLESS_STARTS = (True, False, None, "gaussian", "orthogonal", "eva")
-# Names, digits, and one wildcard at most: no groups, so that trying it costs little whatever the file says.
+# Initialisations that leave the base model unchanged; others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
+UNCHANGED_BASE = (True, False, None, "gaussian", "orthogonal", "eva")
+# Names, digits and at most one wildcard, without groups: matching is cheap whatever the file says.
 _SAFE_PATTERN = re.compile(
     r"\^?(?:\w|\\?\.(?![*+])|\\d\+|\[0-9\]\+)*(?:\.[*+])?(?:\w|\\?\.(?![*+])|\\d\+|\[0-9\]\+)*\$?", re.ASCII
 )
@@ -59,7 +58,7 @@ _SAFE_PATTERN = re.compile(
 
 @dataclass(frozen=True)
 class PeftSettings:
-    """What adapter_config.json says about scales. saved: modules that were trained whole, as it spells them."""
+    """What adapter_config.json says about scales. saved: its modules_to_save, as it spells them."""
 
     rank: int
     alpha: float
@@ -69,20 +68,22 @@ class PeftSettings:
     saved: tuple[str, ...]
 
     def scale(self, module: str, rank: int) -> float:
-        """Of the pair of `module` (as the file spells it, without base_model.model.) of that rank; raises LoraError
-        when the settings give it another rank: they then belong to another adapter."""
+        """Return the scale of a module's pair of that rank; the module is spelled as in the file, without its prefix.
+
+        Raises LoraError if the settings give it another rank, because they then belong to another LoRA.
+        """
         expected = _pick(self.rank_pattern, module, self.rank)
         if rank != expected:
             raise LoraError(
                 f"{shown(module)} has rank {rank}, adapter_config.json says {expected:g}: the two files belong to "
-                "different adapters"
+                "different LoRAs"
             )
         alpha = _pick(self.alpha_pattern, module, self.alpha)
         return checked_alpha(alpha, rank, module) / (math.sqrt(rank) if self.rslora else rank)
 
 
 def parse_settings(raw: object) -> PeftSettings:
-    """The parsed adapter_config.json -> settings. Raises LoraError that names what is wrong or not supported."""
+    """Check a parsed adapter_config.json. Raises LoraError that names what is wrong or not supported."""
     if not isinstance(raw, dict):
         raise LoraError(f"adapter_config.json: expected a JSON object, got {type(raw).__name__}")
     if raw.get("peft_type") != "LORA":
@@ -90,10 +91,10 @@ def parse_settings(raw: object) -> PeftSettings:
     if raw.get("use_dora"):
         raise LoraError("this LoRA is a DoRA (use_dora), which is not supported: merge it into the model with PEFT")
     start = raw.get("init_lora_weights")
-    if not any(start is allowed or start == allowed for allowed in HARMLESS_STARTS):
+    if not any(start is allowed or start == allowed for allowed in UNCHANGED_BASE):
         raise LoraError(
-            f"this adapter began with init_lora_weights {shown(start)}, which changes the base model too: convert it "
-            "to a plain LoRA with PEFT (path_initial_model_for_weight_conversion)"
+            f"this LoRA was initialised by init_lora_weights {shown(start)}, which changes the base model too: convert "
+            "it to a plain LoRA with PEFT (path_initial_model_for_weight_conversion)"
         )
     unknown = sorted(key for key in raw.keys() - NEUTRAL - READ if raw[key] not in (None, False, [], {}))
     if unknown:
@@ -102,9 +103,9 @@ def parse_settings(raw: object) -> PeftSettings:
     if not isinstance(saved, list) or not all(isinstance(name, str) for name in saved):
         raise LoraError("adapter_config.json: modules_to_save must be a list of names")
     return PeftSettings(
-        rank=int(_number(raw, "r", whole=True)),
+        rank=int(_number(raw, "r", integer=True)),
         alpha=_number(raw, "lora_alpha"),
-        rank_pattern=_patterns(raw, "rank_pattern", whole=True),
+        rank_pattern=_patterns(raw, "rank_pattern", integer=True),
         alpha_pattern=_patterns(raw, "alpha_pattern"),
         rslora=raw.get("use_rslora") is True,
         saved=tuple(saved),
@@ -112,7 +113,7 @@ def parse_settings(raw: object) -> PeftSettings:
 
 
 def checked_alpha(alpha: float, rank: int, module: str) -> float:
-    """`alpha` when it is above 0 and at most 10,000 times the rank; raises LoraError."""
+    """Return `alpha` if it is above 0 and at most 10,000 times the rank; raises LoraError."""
     if not 0 < alpha <= MAX_ALPHA_PER_RANK * rank:
         allowed = f"above 0 and at most {MAX_ALPHA_PER_RANK * rank:g}"
         raise LoraError(f"the alpha of {shown(module)} must be {allowed}, got {shown(alpha)}")
@@ -120,32 +121,34 @@ def checked_alpha(alpha: float, rank: int, module: str) -> float:
 
 
 def checked_rank(rank: int, module: str) -> int:
-    """`rank` when it is within the limits; raises LoraError."""
+    """Return `rank` if it is within the limits; raises LoraError."""
     limit = LIMITS["lora_rank"]
     if not limit.low <= rank <= limit.high:
         raise LoraError(f"the rank of {shown(module)} must be {limit.low}-{limit.high}, got {rank}")
     return rank
 
 
-def _number(raw: Mapping[str, object], key: str, *, whole: bool = False) -> float:
+def _number(raw: Mapping[str, object], key: str, *, integer: bool = False) -> float:
     value = raw.get(key)
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        kind = "a whole number" if whole else "a number"
+    if isinstance(value, bool) or not isinstance(value, int if integer else (int, float)):
+        kind = "a whole number" if integer else "a number"
         raise LoraError(f"adapter_config.json: {shown(key)} must be {kind}, got {shown(value)}")
     if not math.isfinite(value):
         raise LoraError(f"adapter_config.json: {shown(key)} must be finite, got {shown(value)}")
     return value
 
 
-def _patterns(raw: Mapping[str, object], key: str, *, whole: bool = False) -> tuple[tuple[re.Pattern[str], float], ...]:
+def _patterns(
+    raw: Mapping[str, object], key: str, *, integer: bool = False
+) -> tuple[tuple[re.Pattern[str], float], ...]:
     table = raw.get(key) or {}
     if not isinstance(table, dict) or len(table) > MAX_PATTERNS:
         raise LoraError(f"adapter_config.json: {key} must be an object of at most {MAX_PATTERNS} patterns")
-    return tuple((_compiled(pattern, key), _number(table, pattern, whole=whole)) for pattern in table)
+    return tuple((_compiled(pattern, key), _number(table, pattern, integer=integer)) for pattern in table)
 
 
 def _compiled(pattern: str, key: str) -> re.Pattern[str]:
-    """`pattern`, to be matched as PEFT does: at the end of a module's name, after a dot or at its beginning."""
+    """Compile `pattern` to match as in PEFT: the end of a module's name, after a dot or from its start."""
     if not 0 < len(pattern) <= MAX_PATTERN_CHARS or not _SAFE_PATTERN.fullmatch(pattern):
         raise LoraError(
             f"adapter_config.json: {key} has a pattern that is not supported, {shown(pattern)}: name modules instead"

@@ -1,8 +1,8 @@
-"""Reading LoRA adapters: PEFT folders, single safetensors files as ComfyUI writes them, and dicts of tensors.
+"""Reading LoRAs: PEFT folders, single safetensors files as ComfyUI writes them, and dicts of tensors.
 
-Unusual: strict. Every tensor is either used, or left out for a reason and named, or the adapter is refused, since
-"it has no effect" and "it sounds wrong" cannot be told apart by ear. Values are read whole, never mapped: strangers can
-replace these files. Pickles are refused. What a change does is `lora`, how names are spelled `lora_keys`.
+Reading is strict. Every tensor is used, or left out for a reason and named, or else the LoRA is refused, because nobody
+can hear which part of it had no effect. Files are read into memory, not mapped, since others may replace them. Pickles
+are refused. `lora` applies the changes, and `lora_keys` knows the names.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ..intake.tensors import read_small_tensors
 from .lora import Change, Difference, LoRA, LowRank, Replacement, lora_targets
 from .lora_keys import (
     ALPHA,
-    COPY,
+    BASE_COPY,
     DIFFERENCE,
     DOWN,
     EMBEDDING_DOWN,
     EMBEDDING_UP,
+    FULL,
     PEFT_PREFIX,
     UP,
-    WHOLE,
+    check_names,
     module_of,
-    named,
-    refuse_foreign,
+    shown_tensor,
     split_name,
     without_prefix,
 )
@@ -48,12 +48,12 @@ Parts = dict[str, tuple[str, Tensor]]  # kind of tensor -> (module as the file s
 
 
 def is_adapter_folder(folder: Path) -> bool:
-    """Whether `folder` looks like a PEFT adapter; cheap, for menus."""
+    """Whether `folder` holds the two files of a PEFT adapter; cheap, for menus."""
     return isfile(folder / ADAPTER) and isfile(folder / ADAPTER_CONFIG)
 
 
 def read_lora(path: str | PathLike[str], config: LMConfig) -> LoRA:
-    """A PEFT folder or a .safetensors file of at most 512 MB, for a model of these sizes.
+    """Read a PEFT folder or a .safetensors file of at most 512 MB, for a model of these sizes.
 
     Raises LoraError, which says what is wrong and what to do, or FileError for a file that cannot be read.
     """
@@ -71,7 +71,7 @@ def read_lora(path: str | PathLike[str], config: LMConfig) -> LoRA:
 
 
 def lora_from_tensors(tensors: object, config: LMConfig, source: str = "the lora input") -> LoRA:
-    """What a LORA_MODEL socket carries: a dict of tensors with the names of a single file. Nothing of it is changed.
+    """Read the value of a LORA_MODEL socket: a dict of tensors with the names of a single file. It is not changed.
 
     Raises LoraError for anything else.
     """
@@ -84,7 +84,7 @@ def lora_from_tensors(tensors: object, config: LMConfig, source: str = "the lora
         if not isinstance(name, str) or len(name) > MAX_TENSOR_NAME_CHARS:
             raise LoraError(f"{source}: tensor names must be strings of at most {MAX_TENSOR_NAME_CHARS} characters")
         if not isinstance(tensor, Tensor) or tensor.layout is not torch.strided or tensor.is_quantized:
-            raise LoraError(f"{source}: {named(name)} must be a plain tensor, got {shown(tensor)}")
+            raise LoraError(f"{source}: {shown_tensor(name)} must be a plain tensor, got {shown(tensor)}")
         size += tensor.numel() * tensor.element_size()
     if size > MAX_TENSORS_BYTES:
         raise LoraError(f"{source} must be at most {MAX_TENSORS_BYTES} bytes, got {size}")
@@ -104,7 +104,7 @@ def _check_folder(folder: Path, name: str) -> None:
 
 
 def _assemble(tensors: Mapping[str, Tensor], config: LMConfig, source: str, settings: PeftSettings | None) -> LoRA:
-    refuse_foreign(tensors.keys(), source)
+    check_names(tensors.keys(), source)
     targets = lora_targets(config)
     modules, unused = _sorted_by_module(tensors, targets.keys(), source, peft=settings is not None)
     if not modules:
@@ -113,21 +113,23 @@ def _assemble(tensors: Mapping[str, Tensor], config: LMConfig, source: str, sett
         module: _change(module, parts, targets[module], source, settings) for module, parts in sorted(modules.items())
     }
     for name in settings.saved if settings else ():
-        lost = [module for module in targets if module == name or module.endswith(f".{name}")]
-        if any(not isinstance(changes.get(module), Replacement) for module in lost):
-            raise LoraError(f"{source} says that it saved {shown(name)} whole, but does not hold it: it is incomplete")
+        saved = [module for module in targets if module == name or module.endswith(f".{name}")]
+        if any(not isinstance(changes.get(module), Replacement) for module in saved):
+            raise LoraError(f"{source} lists {shown(name)} in modules_to_save, but does not hold it: it is incomplete")
     return LoRA(source, changes, tuple(sorted(unused)))
 
 
 def _sorted_by_module(
     tensors: Mapping[str, Tensor], targets: Iterable[str], source: str, *, peft: bool
 ) -> tuple[dict[str, Parts], list[str]]:
-    """Tensors by module and kind, and the names of those that are left out: copies of base weights, idle pairs."""
+    """Sort tensors by module and kind; also return the names of those left out: copies of base weights, idle pairs."""
     known, modules, unused, unknown = set(targets), defaultdict[str, Parts](dict), [], []
     for name, tensor in tensors.items():
         spelled, kind = split_name(name, peft=peft)
         module = module_of(spelled)
-        if _is_idle(tensor, module, kind) or (kind == COPY and (module in known or module.endswith("embed_tokens"))):
+        if _is_idle(tensor, module, kind) or (
+            kind == BASE_COPY and (module in known or module.endswith("embed_tokens"))
+        ):
             unused.append(name)
         elif not kind or module not in known or (peft and kind == ALPHA):
             unknown.append(name)
@@ -136,7 +138,7 @@ def _sorted_by_module(
         else:
             modules[module][kind] = (spelled, tensor)
     if unknown:
-        some = ", ".join(named(name) for name in sorted(unknown)[:5])
+        some = ", ".join(shown_tensor(name) for name in sorted(unknown)[:5])
         if any(modules.values()):
             raise LoraError(f"{source} has {len(unknown)} tensors that do not belong to this model or LoRA: {some}")
         raise LoraError(
@@ -146,21 +148,24 @@ def _sorted_by_module(
 
 
 def _is_idle(tensor: Tensor, module: str, kind: str) -> bool:
-    """Half of an untrained pair of the codec: PEFT wraps its q_proj too when the model was loaded with it, but a
-    training of the language model leaves lora_B zero, so the pair does nothing. A trained one is refused as unknown."""
+    """Whether a tensor belongs to an untrained LoRA A/B pair of the codec.
+
+    PEFT wraps the codec's q_proj too if the model was loaded with it. Training the language model leaves its lora_B at
+    zero, so the pair does nothing. A trained pair of the codec is refused as unknown.
+    """
     if not module.startswith("audio_tokenizer.") or kind not in (UP, DOWN):
         return False
     return kind == DOWN or not bool(tensor.any())
 
 
 def _change(module: str, parts: Parts, shape: tuple[int, int], source: str, settings: PeftSettings | None) -> Change:
-    """The one change that the tensors of a module describe."""
+    """Return the one change that the tensors of a module describe."""
     kinds = set(parts)
-    if kinds == {WHOLE} or kinds == {DIFFERENCE}:
+    if kinds == {FULL} or kinds == {DIFFERENCE}:
         (kind,) = kinds
         values = _checked(parts[kind][1], module, shape, source)
-        return Replacement(values) if kind == WHOLE else Difference(values)
-    if kinds == {EMBEDDING_DOWN, EMBEDDING_UP}:  # PEFT keeps an embedding's pair transposed
+        return Replacement(values) if kind == FULL else Difference(values)
+    if kinds == {EMBEDDING_DOWN, EMBEDDING_UP}:  # PEFT stores the pair of an embedding transposed
         down, up = parts[EMBEDDING_UP][1], parts[EMBEDDING_DOWN][1]
         down, up = (t.T if t.ndim == 2 else t for t in (down, up))
     elif kinds - {ALPHA} == {DOWN, UP}:
@@ -181,7 +186,9 @@ def _scale(
     if alpha is not None:
         value = alpha[1]
         if value.numel() != 1 or value.is_complex():
-            raise LoraError(f"{source}: the alpha of {named(spelled)} must be one number, got {tuple(value.shape)}")
+            raise LoraError(
+                f"{source}: the alpha of {shown_tensor(spelled)} must be one number, got {tuple(value.shape)}"
+            )
         return checked_alpha(float(value.reshape(())), rank, spelled) / rank
     if spelled.startswith(PEFT_PREFIX):
         raise LoraError(
@@ -192,10 +199,10 @@ def _scale(
 
 
 def _checked(tensor: Tensor, module: str, shape: tuple[int, ...], source: str) -> Tensor:
-    """`tensor` on the CPU, when it is of that shape, a float type, and finite."""
+    """Return `tensor` on the CPU if it has that shape and a float dtype and is finite; raises LoraError."""
     if tuple(tensor.shape) != shape:
         raise LoraError(
-            f"{source}: {shown(module)} has a tensor of shape {tuple(tensor.shape)}, this model asks for {shape}: the "
+            f"{source}: {shown(module)} has a tensor of shape {tuple(tensor.shape)}, this model needs {shape}: the "
             "LoRA was made for another model"
         )
     if tensor.dtype not in FLOATS:

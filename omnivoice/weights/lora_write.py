@@ -1,9 +1,9 @@
-"""Writing LoRA adapters: as ComfyUI's single file, as the dict of a LORA_MODEL socket, and as a PEFT folder.
+"""Writing LoRAs: as ComfyUI's single file, as the dict of a LORA_MODEL socket, and as a PEFT folder.
 
-Unusual: the writer is told nothing that the changes themselves say. Ranks, scales, target modules and modules_to_save
-of a PEFT folder are read off them, and what differs from the most common becomes rank_pattern and alpha_pattern, so
-tensors and settings cannot contradict each other. Metadata is an allow-list without paths, since such files are
-shared. What is written is within what `lora_read` reads, which stands beside this.
+The settings of a PEFT folder are derived from the changes: ranks, scales, target modules and modules_to_save. What
+differs from the most common value becomes rank_pattern and alpha_pattern, so tensors and settings cannot contradict
+each other. Metadata has a list of allowed keys and holds no paths, since such files are shared. `lora_read` reads all
+that this module writes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from ..devices import DTYPES, dtype_name
 from ..errors import FileError, InputError, LoraError
 from ..intake.files import write_atomic
 from ..intake.folders import make_folder
@@ -36,21 +37,21 @@ from .read import FLOATS
 FORMAT, FORMAT_VERSION = "omnivoice_lora", "1"
 METADATA_KEYS = ("name", "base", "data", "settings", "steps", "consent")
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-# A root, a home, a drive or a share, where a path may begin; and the form of access tokens.
+# A root, a home, a drive or a share at the start of a path; and the form of access tokens.
 _PRIVATE = re.compile(r"(?:^|[\s\"'=:,;(\[{<])(?:/\w|~[/\\]|\\\\)|(?<![A-Za-z])[A-Za-z]:[\\/]|file:|\bhf_\w{16}", re.I)
 _EMBEDDING = "audio_embeddings"
-# The codec of upstream's model has a q_proj, k_proj and v_proj of its own, which PEFT would wrap too.
+# The codec in upstream's model also has a q_proj, k_proj and v_proj, which PEFT would wrap too.
 _EXCLUDED = ".*audio_tokenizer.*"
-_NO_TARGETS = "dummy-target-modules"  # PEFT's word for none (peft/utils/constants.py:406)
-_DIGITS = 12  # of an alpha: rank * scale gives back what was set, without the last bits' noise
+_NO_TARGETS = "dummy-target-modules"  # PEFT's name for no target (peft/utils/constants.py:406)
+_DIGITS = 12  # of an alpha: rank * scale then equals what was set, without rounding noise
 
 
 def lora_tensors(lora: LoRA, dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
-    """The adapter in ComfyUI's names: MODULE.lora_up.weight [out, r], .lora_down.weight [r, in] and .alpha for pairs,
-    .diff for differences, .set_weight for whole weights (comfy/lora.py:72, comfy/weight_adapter/lora.py:160).
+    """Return the LoRA's tensors by ComfyUI's names (comfy/lora.py:72, comfy/weight_adapter/lora.py:160).
 
-    New contiguous tensors on the CPU in `dtype` (alpha: float32) that share no memory: what core's SaveLoRA asks for.
-    Raises InputError for another dtype, LoraError for values that do not fit it.
+    A LoRA A/B pair becomes MODULE.lora_up.weight [out, r], .lora_down.weight [r, in] and .alpha, a difference .diff,
+    a full weight .set_weight. The tensors are new, contiguous, on the CPU, in `dtype` (alpha: float32) and share no
+    memory, as core's SaveLoRA requires. Raises InputError for another dtype, LoraError for values that do not fit it.
     """
     tensors: dict[str, Tensor] = {}
     for module, change in _sorted_changes(lora).items():
@@ -73,10 +74,10 @@ def write_lora(
     dtype: torch.dtype = torch.float32,
     overwrite: bool = False,
 ) -> Path:
-    """Write one .safetensors file, atomically, and return the path written. metadata: see `METADATA_KEYS`.
+    """Write one .safetensors file atomically and return the path written. metadata: see `METADATA_KEYS`.
 
-    With overwrite a file of this format is replaced, never another. Raises FileError, InputError for the metadata,
-    LoraError for an adapter that cannot be written.
+    With `overwrite`, only a file of this format is replaced. Raises FileError, InputError for the metadata, LoraError
+    for a LoRA that cannot be written.
     """
     where = as_path(path)
     if where.suffix != ".safetensors":
@@ -98,12 +99,12 @@ def write_peft(
     dtype: torch.dtype = torch.float32,
     overwrite: bool = False,
 ) -> Path:
-    """Write adapter_model.safetensors and then adapter_config.json, as PEFT 0.21 reads them on upstream's whole model,
-    and return the folder, which is made if it is not there.
+    """Write adapter_model.safetensors and adapter_config.json for PEFT 0.21 on upstream's model; return the folder.
 
-    rslora, dropout: what the config says of the training; rslora decides how a scale is spelled, not what it is.
-    weight_of: module -> base weight, for differences, which PEFT has no form for. With overwrite an adapter that this
-    wrote is replaced, never another's; other files in the folder stay. Raises as `write_lora` does.
+    A missing folder is made. rslora, dropout: what the config says about the training; rslora changes how a scale is
+    written, not its value. weight_of: module -> base weight, needed for differences, which PEFT has no form for. With
+    `overwrite`, only a LoRA that this function wrote is replaced; other files in the folder stay. Raises as
+    `write_lora` does.
     """
     changes = {module: _peft_form(module, change, weight_of) for module, change in _sorted_changes(lora).items()}
     config = peft_config(changes, rslora=rslora, dropout=dropout)
@@ -119,8 +120,7 @@ def write_peft(
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """`metadata` when it holds nothing but short texts under `METADATA_KEYS` and no path or token; raises
-    InputError."""
+    """Return `metadata` if it holds only short texts under `METADATA_KEYS`, and no path or token; raises InputError."""
     for key, value in metadata.items():
         if key not in METADATA_KEYS:
             raise InputError(f"metadata of a LoRA may hold {', '.join(METADATA_KEYS)} only, got {shown(key)}")
@@ -135,8 +135,7 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout: float = 0.0) -> dict[str, object]:
-    """adapter_config.json for these pairs and whole weights: the keys of peft 0.21.2 that say something here, and
-    those without which it warns."""
+    """Return adapter_config.json for these changes: the keys of peft 0.21.2 that matter, and those it warns about."""
     if not 0 <= dropout < 1:
         raise InputError(f"dropout must be at least 0 and below 1, got {shown(dropout)}")
     pairs = {module: change for module, change in changes.items() if isinstance(change, LowRank)}
@@ -144,7 +143,7 @@ def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout:
     alphas = {module: _peft_alpha(pair, module, rslora=rslora) for module, pair in pairs.items()}
     rank, rank_pattern = _common_and_others(ranks, changes)
     alpha, alpha_pattern = _common_and_others(alphas, changes)
-    whole = [module for module in changes if module not in pairs]
+    full = [module for module in changes if module not in pairs]
     config: dict[str, object] = {
         "alpha_pattern": alpha_pattern,
         "auto_mapping": {"base_model_class": "OmniVoice", "parent_library": "omnivoice.models.omnivoice"},
@@ -156,7 +155,7 @@ def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout:
         "init_lora_weights": True,
         "lora_alpha": 1 if alpha is None else alpha,
         "lora_dropout": dropout,
-        "modules_to_save": whole or None,
+        "modules_to_save": full or None,
         "peft_type": "LORA",
         "r": 1 if rank is None else rank,
         "rank_pattern": rank_pattern,
@@ -165,9 +164,9 @@ def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout:
         "use_dora": False,
         "use_rslora": rslora,
     }
-    settings = parse_settings(config)  # what we write, we can read
+    settings = parse_settings(config)  # what is written here can be read here
     for module, pair in pairs.items():
-        assert math.isclose(settings.scale(module, pair.rank), pair.scale, rel_tol=1e-9), "the patterns say the scale"
+        assert math.isclose(settings.scale(module, pair.rank), pair.scale, rel_tol=1e-9), "the patterns give the scale"
     return config
 
 
@@ -178,13 +177,15 @@ def _sorted_changes(lora: LoRA) -> dict[str, Change]:
 
 
 def _stored(tensor: Tensor, dtype: torch.dtype, module: str) -> Tensor:
-    """A contiguous copy on the CPU, in memory of its own."""
+    """Return a contiguous copy on the CPU that shares no memory."""
     if dtype not in FLOATS:
-        raise InputError(f"a LoRA is written as float32, float16 or bfloat16, got {dtype}")
+        raise InputError(f"a LoRA is written in {', '.join(DTYPES)}, got {dtype_name(dtype)}")
     copy = torch.empty(tensor.shape, dtype=dtype)
     copy.copy_(tensor.detach())
     if not bool(torch.isfinite(copy).all()):
-        raise LoraError(f"{module} holds NaN or Inf as {dtype}: write it as float32, or use an earlier checkpoint")
+        raise LoraError(
+            f"{module} holds NaN or Inf in {dtype_name(dtype)}: write it in fp32, or use an earlier checkpoint"
+        )
     return copy
 
 
@@ -192,13 +193,13 @@ def _check_size(tensors: Mapping[str, Tensor]) -> None:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if size > MAX_TENSORS_BYTES:
         raise LoraError(
-            f"the LoRA would be {size} bytes large, at most {MAX_TENSORS_BYTES} can be read again: write it as "
-            "bfloat16, or train a lower rank"
+            f"the LoRA would be {size} bytes large, at most {MAX_TENSORS_BYTES} can be read again: write it in "
+            "bf16, or train a lower rank"
         )
 
 
 def _peft_form(module: str, change: Change, weight_of: Callable[[str], Tensor] | None) -> Change:
-    """The change, a difference as a whole weight."""
+    """Return the change, with a difference turned into a full weight."""
     if not isinstance(change, Difference):
         return change
     if weight_of is None:
@@ -212,7 +213,7 @@ def _peft_tensors(changes: Mapping[str, Change], dtype: torch.dtype) -> dict[str
         stem = PEFT_PREFIX + module
         if not isinstance(change, LowRank):
             tensors[f"{stem}.weight"] = _stored(change.values, dtype, module)
-        elif module == _EMBEDDING:  # PEFT keeps an embedding's pair transposed: (r, rows) and (E, r)
+        elif module == _EMBEDDING:  # PEFT stores the pair of an embedding transposed: (r, rows) and (E, r)
             tensors[f"{stem}.lora_embedding_A"] = _stored(change.up.T, dtype, module)
             tensors[f"{stem}.lora_embedding_B"] = _stored(change.down.T, dtype, module)
         else:
@@ -222,15 +223,15 @@ def _peft_tensors(changes: Mapping[str, Change], dtype: torch.dtype) -> dict[str
 
 
 def _check_folder(folder: Path, *, overwrite: bool) -> bool:
-    """Whether an adapter of ours is there to be replaced; raises FileError for one that may not be."""
+    """Whether the folder holds a LoRA that may be replaced; raises FileError for one that may not be."""
     model, config = folder / ADAPTER, folder / ADAPTER_CONFIG
     if not lexists(model) and not lexists(config):
         return False
     name = shown_name(folder)
     if not overwrite:
-        raise FileError(f"the folder {name} holds an adapter already: choose another name")
+        raise FileError(f"the folder {name} holds a LoRA already: choose another name")
     if isdir(config) or not isfile(model) or check_header(model).metadata.get("writer") != FORMAT:
-        raise FileError(f"the folder {name} holds an adapter that is not ours to replace: choose another name")
+        raise FileError(f"the folder {name} holds a LoRA that this program did not write: choose another name")
     return True
 
 
@@ -241,19 +242,21 @@ def _peft_alpha(pair: LowRank, module: str, *, rslora: bool) -> float:
 
 
 def _groups(modules: Mapping[str, object], every: Mapping[str, object]) -> list[tuple[str, list[str]]]:
-    """(name, its modules): all modules of one kind under the kind's name (q_proj), if it means no other of `every`."""
+    """Group modules as (name, members): by their kind (q_proj) if that name means no other module of `every`."""
     kinds = defaultdict[str, list[str]](list)
     for module in modules:
         kinds[module.rpartition(".")[2]].append(module)
     found: list[tuple[str, list[str]]] = []
     for kind, members in kinds.items():
-        alone = sum(module.rpartition(".")[2] == kind for module in every) == len(members)
-        found += [(kind, members)] if alone and _same_layers(members, every) else [(name, [name]) for name in members]
+        complete = sum(module.rpartition(".")[2] == kind for module in every) == len(members)
+        found += (
+            [(kind, members)] if complete and _same_layers(members, every) else [(name, [name]) for name in members]
+        )
     return found
 
 
 def _same_layers(members: list[str], every: Mapping[str, object]) -> bool:
-    """Whether the kind is there in each layer, from the first to the last that the adapter touches."""
+    """Whether the members are in each layer, from the first to the last that the LoRA changes."""
     layers, own = (
         {name.split(".")[2] for name in names if name.startswith("llm.layers.")} for names in (every, members)
     )
@@ -263,7 +266,7 @@ def _same_layers(members: list[str], every: Mapping[str, object]) -> bool:
 def _common_and_others(
     values: Mapping[str, float], every: Mapping[str, object]
 ) -> tuple[float | None, dict[str, float]]:
-    """The most common value, and a pattern for each group or module of another."""
+    """Return the most common value, and a pattern for each group or module with another value."""
     if not values:
         return None, {}
     common = Counter(values.values()).most_common(1)[0][0]

@@ -1,8 +1,8 @@
-"""Reading tensors from safetensors files into a module, straight into the target dtype: names and shapes first.
+"""Reading tensors from safetensors files into a module, straight into the target dtype.
 
-Each tensor is read from the memory map, converted, checked, and becomes the parameter; one that needs no conversion
-stays mapped, so its pages are the system's to drop and to read again. Unknown and missing keys raise and name up to
-five; NaN and Inf are found here. Which keys a model has is the business of `load` and `load_codec`.
+Names and shapes are checked first. Then each tensor is read from the memory map, checked, converted, and becomes the
+parameter. A tensor that needs no conversion stays mapped, so the system can drop its pages and read them again. Errors
+name up to five unknown and missing keys; NaN and Inf are refused. `load` and `load_codec` know which keys a model has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Loaded = TypeVar("Loaded", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor is: its file, and its name and header entry there."""
+    """Where a tensor is: its file, its name there, and its entry in the header."""
 
     path: Path
     stored: str
@@ -41,19 +41,21 @@ Found = Mapping[str, Place]
 
 
 def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The exact table of keys and shapes: that of a module built with plain torch layers on the meta device."""
+    """Return {key: shape} of a module that was built with plain torch layers on the meta device."""
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
 
 def fill(module: Loaded, tensors: Mapping[str, Tensor]) -> Loaded:
-    """The module with `tensors` as its parameters, ready to run."""
+    """Make `tensors` the parameters of the module and return it, ready to run."""
     module.load_state_dict(dict(tensors), strict=False, assign=True)
     return module.eval().requires_grad_(False)
 
 
 def find_tensors(files: Sequence[Path], part: str) -> dict[str, Place]:
-    """Which file holds which tensor, from the headers alone; a name in two shards is refused. part: LM or CODEC, for
-    a file that holds both (`single_file`)."""
+    """Return where each tensor is, from the headers only. A name in two shards is refused.
+
+    part: LM or CODEC, for a file that holds both (`single_file`).
+    """
     found: dict[str, Place] = {}
     for path in files:
         with open_tensors(path) as source:
@@ -65,13 +67,13 @@ def find_tensors(files: Sequence[Path], part: str) -> dict[str, Place]:
 
 
 def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Sequence[Path]) -> None:
-    """Refuse files that hold other names or shapes than `table`; no value is read."""
+    """Refuse files whose names or shapes differ from `table`, without reading values."""
     _check_keys(set(table), set(found), files)
     for name, place in found.items():
         shape = tuple(place.info.shape)
         if shape != table[name]:
             raise CheckpointError(
-                f"{place.path.name}: {name} has shape {shape}, the config asks for {table[name]}; {HOW_TO_GET}"
+                f"{place.path.name}: {name} has shape {shape}, the config needs {table[name]}; {HOW_TO_GET}"
             )
 
 
@@ -83,10 +85,10 @@ def read_tensors(
     as_stored: Collection[str] = (),
     rows: Mapping[str, tuple[str, int, int]] = MappingProxyType({}),
 ) -> dict[str, Tensor]:
-    """Every tensor of `found`, on `device` in `dtype`; those named in `as_stored` on the CPU in the file's dtype.
+    """Read every tensor of `found` to `device` in `dtype`; those in `as_stored` to the CPU in the dtype of the file.
 
-    rows: {name: (of which tensor it becomes rows, the first, how many)}. They are read right into their place: a copy
-    on the way would leave as much memory behind as it took.
+    rows: {name: (target tensor, first row, number of rows)} for tensors that become rows of another one. They are
+    copied straight into it, since a temporary copy would keep its memory reserved.
     """
     tensors: dict[str, Tensor] = {}
     heights: dict[str, int] = {}
@@ -107,14 +109,14 @@ def read_tensors(
 
 
 def read_tensor(source: MappedTensors, name: str, place: Place, dtype: torch.dtype) -> Tensor:
-    """One tensor as it is stored, after its values have been checked: they must survive becoming `dtype`."""
+    """Return one tensor as stored, after checking that its values are finite and fit `dtype`."""
     raw = source.get(place.stored)
     _check_values(raw, name, place.path, dtype)
     return raw
 
 
 def _check_values(raw: Tensor, name: str, path: Path, dtype: torch.dtype) -> None:
-    """Refuses integers, NaN and Inf, also those that converting to `dtype` would make."""
+    """Refuse integers, NaN and Inf, and values that would become Inf in `dtype`."""
     if raw.dtype not in FLOATS:
         raise CheckpointError(f"{path.name}: {name} is {raw.dtype}, allowed are float32, float16 and bfloat16")
     ends = torch.stack(torch.aminmax(raw))

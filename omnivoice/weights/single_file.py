@@ -1,10 +1,10 @@
-"""A whole model in one safetensors file: its tensors, the codec's, and the three text files that belong to them.
+"""The single-file model: a safetensors file with the tensors of language model and codec, and three text files.
 
-Metadata: format "omnivoice_checkpoint", format_version "1", and for a model of a small vocabulary its `words`. The
-language model's tensors have the checkpoint's names, the codec's the prefix `audio_tokenizer.`, and config.json,
-audio_tokenizer/config.json and tokenizer.json are uint8 tensors of those names. Unusual: a menu recognises such a file
-by its first bytes alone (HEAD_BYTES); everything is checked when it is loaded. Which tensors a model must have is the
-business of `load` and `load_codec`; `export` gathers them.
+Metadata: format "omnivoice_checkpoint", format_version "1", and the `words` of a model with a small vocabulary. The
+language model's tensors have their names in the checkpoint, those of the codec start with `audio_tokenizer.`, and
+config.json, audio_tokenizer/config.json and tokenizer.json are uint8 tensors with those names. A menu recognises such a
+file by its first bytes (HEAD_BYTES); everything is checked when it is loaded. `load` and `load_codec` know which
+tensors a model has, and `export` collects them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ def write_single_file(
     words: Sequence[str] = (),
     overwrite: bool = True,
 ) -> Path:
-    """Write a model: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
+    """Write a model atomically: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
 
-    words: all that it can say, lower-case; none for a model that can say any text.
-
-    One tensor at a time is held; atomic. Only a file of this format is replaced. Raises FileError.
+    words: all words that it can say, in lower case; empty for a model that can say any text. One tensor at a time is
+    in memory. Only a file of this format is replaced. Raises FileError.
     """
-    assert set(embedded) == set(EMBEDDED) and set(tensors) == {LM, CODEC}, "a whole model"
+    assert set(embedded) == set(EMBEDDED) and set(tensors) == {LM, CODEC}, "a complete model"
     texts = {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in embedded.items()}
     sources = {
         **{name: TensorSource(text.dtype, tuple(text.shape), text.clone) for name, text in texts.items()},
@@ -57,7 +56,7 @@ def write_single_file(
 
 
 def looks_like_single_file(path: Path) -> bool:
-    """Whether the file begins as one of these; cheap, for menus. Says nothing about its soundness."""
+    """Whether a file starts like a single-file model; cheap, for menus. It may still be damaged."""
     if path.suffix != ".safetensors":
         return False
     try:
@@ -69,15 +68,17 @@ def looks_like_single_file(path: Path) -> bool:
 
 
 def check_single_file(path: Path) -> Header:
-    """The header of a whole model. Raises CheckpointError that says what the file is instead, FileError for a damaged
-    one."""
+    """Return the header of a single-file model.
+
+    Raises CheckpointError that says what the file is instead, FileError for a damaged one.
+    """
     header, name = check_header(path), shown_name(path)
     if header.metadata.get("format") != FORMAT:
-        raise CheckpointError(f"{name} is not a whole OmniVoice model: {_guess(header)}")
+        raise CheckpointError(f"{name} is not a single-file OmniVoice model: {_guess(header)}")
     version = header.metadata.get("format_version")
     if version != FORMAT_VERSION:
         raise CheckpointError(
-            f"{name} has format_version {shown(version)}, this one reads {FORMAT_VERSION}: update the node pack"
+            f"{name} has format_version {shown(version)}, this version reads {FORMAT_VERSION}: update the node pack"
         )
     missing = [text for text in EMBEDDED if text not in header.info or header.info[text].dtype != "U8"]
     if missing:
@@ -86,14 +87,14 @@ def check_single_file(path: Path) -> Header:
 
 
 def read_words(path: Path) -> tuple[str, ...]:
-    """All words that the model can say; none for one that can say any text, and for another kind of file."""
+    """Return all words that the model can say; empty for a model that can say any text and for other files."""
     metadata = check_header(path).metadata
     words = metadata.get("words", "") if metadata.get("format") == FORMAT else ""
     return tuple(words.split()) if len(words) <= MAX_WORDS_CHARS else ()
 
 
 def read_embedded(path: Path, text: str, *, limit: int) -> bytes:
-    """The bytes of one of the files in EMBEDDED, at most `limit`; raises FileError."""
+    """Return the bytes of one of the files in EMBEDDED, at most `limit`; raises FileError."""
     with open_tensors(path) as source:
         info = source.info.get(text)
         if info is None or info.dtype != "U8" or len(info.shape) != 1 or info.end - info.start > limit:
@@ -102,8 +103,7 @@ def read_embedded(path: Path, text: str, *, limit: int) -> bytes:
 
 
 def names_of_part(info: Mapping[str, object], metadata: Mapping[str, str], part: str) -> Iterator[tuple[str, str]]:
-    """(name in the checkpoint, name in the file) of the tensors of that part; every tensor of a file of another
-    format."""
+    """Yield (name in the checkpoint, name in the file) of that part's tensors; of other formats, every tensor."""
     if metadata.get("format") != FORMAT:
         yield from ((name, name) for name in info)
         return
@@ -113,7 +113,7 @@ def names_of_part(info: Mapping[str, object], metadata: Mapping[str, str], part:
 
 
 def _guess(header: Header) -> str:
-    """What a foreign file seems to be, and what to do."""
+    """Say what another file seems to be, and what to do with it."""
     names = header.info.keys()
     if any("lora_" in name for name in names):
         return "it is a LoRA; put it into models/loras and use OmniVoice Apply LoRA"

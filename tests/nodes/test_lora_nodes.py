@@ -80,7 +80,7 @@ def test_a_pair_lands_on_its_rows_and_the_input_stays_as_it_is(apply, loaded: ob
     weight = loaded.engine.lm.state_dict()[key[0]][96:144]
     assert report == (
         "LoRA one.safetensors: applied to 1 of 23 modules at strength 0.5; changes their weights by "
-        f"{float(change.norm() / weight.norm()):.2%}; 1 low-rank pairs (rank 2, scale 2)"
+        f"{float(change.norm() / weight.norm()):.2%}; 1 LoRA A/B pair (rank 2, scale 2)"
     )
 
 

@@ -185,11 +185,11 @@ def test_a_full_fine_tune(files, original, tmp_path, form):
 
 Case = namedtuple("Case", "name tensor message")
 REPLACED = [
-    Case("llm.x.weight", torch.ones(1), "llm.x.weight is no tensor of this model, so it cannot be replaced"),
-    Case("codebook_layer_offsets", torch.ones(8), "is no tensor of this model"),
+    Case("llm.x.weight", torch.ones(1), "llm.x.weight is not a tensor of this model, so it cannot be replaced"),
+    Case("codebook_layer_offsets", torch.ones(8), "is not a tensor of this model"),
     Case(NORM, torch.ones(17), r"must have shape \(16,\) and a float type, got \(17,\) torch.float32"),
     Case(NORM, torch.ones(16, dtype=torch.int64), r"and a float type, got \(16,\) torch.int64"),
-    Case(NORM, torch.full((16,), 1e6), r"q_norm\.weight holds NaN or Inf as torch\.float16: use an earlier checkpoint"),
+    Case(NORM, torch.full((16,), 1e6), r"q_norm\.weight holds NaN or Inf in fp16: use an earlier checkpoint"),
 ]
 
 
@@ -203,7 +203,7 @@ def test_weights_that_do_not_fit(files, tmp_path, case):
 
 def test_failures_leave_nothing(files, tmp_path, monkeypatch):
     heads = LoRA("x", {"audio_heads": Difference(torch.full((8200, 40), 6e4))})
-    with pytest.raises(LoraError, match=r"audio_heads\.weight overflows in torch\.float16"):
+    with pytest.raises(LoraError, match=r"audio_heads\.weight overflows in fp16"):
         export_folder(files, tmp_path / "m", loras=[(heads, 5.0)])
     with pytest.raises(InputError, match="strength must be -10 to 10, got 11"):
         export_folder(files, tmp_path / "m", loras=[(heads, 11)])

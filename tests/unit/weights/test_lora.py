@@ -128,7 +128,7 @@ def test_a_whole_weight_at_strength_1_is_that_weight():
 
 def test_overflow_is_refused_by_name():
     tensors = {"m.weight": torch.ones(2, 2, dtype=torch.float16)}
-    with pytest.raises(LoraError, match=r"m overflows in torch\.float16 with this LoRA: lower its strength"):
+    with pytest.raises(LoraError, match=r"m overflows in fp16 with this LoRA: lower its strength"):
         merge_into(tensors, LoRA("x", {"m": Difference(torch.full((2, 2), 5e4))}), 2.0)
 
 

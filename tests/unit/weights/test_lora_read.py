@@ -137,7 +137,7 @@ FOREIGN = [
     ({"llm.embed_tokens.weight": 1, f"{Q}.weight": 1}, "is a full model, not a LoRA: put it into models/omnivoice"),
     ({f"{Q}.lora_A.weight": 1, f"{Q}.lora_magnitude_vector": 1}, "is a DoRA .* not supported"),
     ({f"{Q}.dora_scale": 1}, "is a DoRA"),
-    ({f"{Q}.lokr_w1": 1}, r"is a LyCORIS adapter \(LoHa, LoKr, OFT, GLoRA\)"),
+    ({f"{Q}.lokr_w1": 1}, r"is a LyCORIS \(LoHa, LoKr, OFT, GLoRA\)"),
     ({f"{Q}.lora_B.bias": 1}, "is a LoRA with biases"),
     ({"lora_unet_down_blocks_0.lora_up.weight": 1}, "is not an OmniVoice LoRA: none of its tensors belongs"),
     ({"model.diffusion_model.x.weight": 1}, "is not an OmniVoice LoRA"),
@@ -166,8 +166,8 @@ def test_an_unknown_name_among_known_ones(config):
 
 
 VALUES = [
-    (torch.randn(2, 41), torch.randn(96, 2), None, r"shape \(2, 41\), this model asks for \(2, 40\): .*another model"),
-    (torch.randn(2, 40), torch.randn(96, 3), None, r"shape \(96, 3\), this model asks for \(96, 2\)"),
+    (torch.randn(2, 41), torch.randn(96, 2), None, r"shape \(2, 41\), this model needs \(2, 40\): .*another model"),
+    (torch.randn(2, 40), torch.randn(96, 3), None, r"shape \(96, 3\), this model needs \(96, 2\)"),
     (torch.randn(0, 40), torch.randn(96, 0), None, "rank .* must be 1-256, got 0"),
     (torch.randn(257, 40), torch.randn(96, 257), None, "must be 1-256, got 257"),
     (torch.randn(()), torch.randn(96, 2), None, "must be 1-256, got 0"),
@@ -222,12 +222,12 @@ def test_the_sockets_tensors_stay_as_they_are(config):
         ({"peft_type": "IA3"}, "peft_type must be LORA, got 'IA3'"),
         (
             {"init_lora_weights": "pissa_niter_4"},
-            "began with init_lora_weights 'pissa_niter_4', which changes the base",
+            "initialised by init_lora_weights 'pissa_niter_4', which changes the base",
         ),
         ({"alora_invocation_tokens": [1]}, "'alora_invocation_tokens' is not supported"),
         ({"fan_in_fan_out": True}, "'fan_in_fan_out' is not supported"),
         ({"something_new": 1}, "'something_new' is not supported"),
-        ({"r": 4}, r"has rank 2, adapter_config\.json says 4: the two files belong to different adapters"),
+        ({"r": 4}, r"has rank 2, adapter_config\.json says 4: the two files belong to different LoRAs"),
         ({"r": "2"}, "'r' must be a whole number, got '2'"),
         ({"r": True}, "'r' must be a whole number, got True"),
         ({"lora_alpha": None}, "'lora_alpha' must be a number, got None"),
@@ -238,7 +238,10 @@ def test_the_sockets_tensors_stay_as_they_are(config):
         ({"alpha_pattern": {"x" * 201: 2}}, "pattern that is not supported"),
         ({"alpha_pattern": [1]}, "alpha_pattern must be an object of at most 512 patterns"),
         ({"modules_to_save": "audio_heads"}, "modules_to_save must be a list of names"),
-        ({"modules_to_save": ["audio_heads", "audio_embeddings"]}, "saved 'audio_embeddings' whole, but does not hold"),
+        (
+            {"modules_to_save": ["audio_heads", "audio_embeddings"]},
+            "lists 'audio_embeddings' in modules_to_save, but does not hold",
+        ),
     ],
 )
 def test_settings_that_are_refused(config, folder, values, message):

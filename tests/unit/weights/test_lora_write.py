@@ -249,13 +249,13 @@ REFUSED = [
         small(**{Q: LowRank(torch.ones(2, 40), torch.full((96, 2), 1e9), 1.0)}),
         {"dtype": torch.float16},
         LoraError,
-        "q_proj holds NaN or Inf as torch.float16: write it as float32",
+        "q_proj holds NaN or Inf in fp16: write it in fp32",
     ),
     (small(**{Q: LowRank(torch.full((2, 40), math.nan), torch.ones(96, 2), 1.0)}), {}, LoraError, "holds NaN or Inf"),
     (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), -1.0)}), {}, LoraError, "alpha .* must be above 0"),
     (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), math.nan)}), {}, LoraError, "alpha .* must be above 0"),
     (small(**{Q: LowRank(torch.ones(257, 40), torch.ones(96, 257), 1.0)}), {}, LoraError, "must be 1-256, got 257"),
-    (small(), {"dtype": torch.int8}, InputError, "written as float32, float16 or bfloat16, got torch.int8"),
+    (small(), {"dtype": torch.int8}, InputError, "written in bf16, fp16, fp32, got int8"),
 ]
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_written(tmp_path, lora, options, error, message):
 def test_what_would_be_too_large_to_read_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("omnivoice.weights.lora_write.MAX_TENSORS_BYTES", 1000)
     for write, path in ((write_lora, tmp_path / "a.safetensors"), (write_peft, tmp_path / "b")):
-        with pytest.raises(LoraError, match=r"would be 10\d\d bytes large, at most 1000 .*: write it as bfloat16"):
+        with pytest.raises(LoraError, match=r"would be 10\d\d bytes large, at most 1000 .*: write it in bf16"):
             write(path, small())
 
 
@@ -297,7 +297,7 @@ def test_only_its_own_kind_is_replaced(config, root, tmp_path):
     other = small(**{Q: LowRank(torch.ones(3, 40), torch.ones(96, 3), 1.0)})
     with pytest.raises(FileError, match="exists already"):
         write_lora(one, other)
-    with pytest.raises(FileError, match="the folder b holds an adapter already: choose another name"):
+    with pytest.raises(FileError, match="the folder b holds a LoRA already: choose another name"):
         write_peft(folder, other)
     (folder / "notes.txt").write_text("mine")
     assert_same(read_lora(write_lora(one, other, overwrite=True), config), other)

@@ -100,7 +100,7 @@ def test_a_merged_lora_speaks_as_pefts_model(checkpoint, root, tmp_path):
 def test_a_failing_export_leaves_nothing(checkpoint, tmp_path):
     files = locate_checkpoint(checkpoint)
     heads = LoRA("x", {"audio_heads": Difference(torch.full((8200, 40), 6e4))})
-    with pytest.raises(LoraError, match=r"audio_heads\.weight overflows in torch.float16"):
+    with pytest.raises(LoraError, match=r"audio_heads\.weight overflows in fp16"):
         export_checkpoint(files, tmp_path / "m.safetensors", loras=[(heads, 5.0)])
     assert list(tmp_path.iterdir()) == []
 
@@ -174,7 +174,11 @@ FOREIGN = [
         None,
         r"it is another kind of file \(tensors such as 'unet'\); export one with python -m",
     ),
-    ({"unet": torch.ones(2)}, METADATA | {"format_version": "2"}, "has format_version '2', this one reads 1: update"),
+    (
+        {"unet": torch.ones(2)},
+        METADATA | {"format_version": "2"},
+        "has format_version '2', this version reads 1: update",
+    ),
     ({"unet": torch.ones(2)}, METADATA, r"lacks config\.json, audio_tokenizer/config\.json, tokenizer\.json: export"),
 ]
 
@@ -237,7 +241,7 @@ def test_on_the_command_line(checkpoint, root, tmp_path, capsys, monkeypatch):
     options = ["--dtype", "bf16", "--lora", str(adapter), "--strength", "0.5"]
     assert main(["export", "--model", str(checkpoint), "-o", str(out), *options]) == 0
     said = capsys.readouterr().out
-    described = "9 low-rank pairs (rank 3, scale 2) of llm_only at strength 0.5"
+    described = "9 LoRA A/B pairs (rank 3, scale 2) of llm_only at strength 0.5"
     assert said == f"wrote {out} (0.00 GB in 1 file)\n  with {described}\n"
     assert main(["export", "--model", str(checkpoint), "-o", "model.bin"]) == 1
     assert "the output must end in .safetensors, got 'model.bin'" in capsys.readouterr().err
