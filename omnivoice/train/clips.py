@@ -9,6 +9,7 @@ import hashlib
 import random
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,8 +41,7 @@ class Clip:
         return self.codes.shape[1] / FRAME_RATE
 
 
-@dataclass(frozen=True)
-class Rejected:
+class Rejected(NamedTuple):
     """A row that is not used. reason: what is wrong with it, and what to do."""
 
     name: str

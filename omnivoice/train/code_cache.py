@@ -55,14 +55,13 @@ def check_clip_codes(codes: Tensor, codebooks: int, codebook_size: int) -> Tenso
 class CodeCache:
     """The entries of one codec in a folder; with None nothing is cached.
 
-    codec: identifies the codec and the preparation of the audio. `found` counts the entries that were used, and `notes`
-    holds every problem once.
+    codec: identifies the codec and the preparation of the audio.
     """
 
     def __init__(self, folder: str | PathLike[str] | None, codec: str, codebooks: int, codebook_size: int):
         self._folder, self._codec = None if folder is None else as_path(folder), codec
         self._codebooks, self._size = codebooks, codebook_size
-        self.found, self._damaged, self._warning = 0, set[Path](), ""
+        self._damaged, self._warning = set[Path](), ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -77,32 +76,30 @@ class CodeCache:
             return None
         try:
             tensors, metadata = read_small_tensors(path, limit=MAX_CODES_BYTES)
-            codes = self._checked(tensors, metadata, path.stem)
+            if metadata != _metadata(path) or tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
+                raise InputError("it is not the entry of this recording")
+            return check_clip_codes(tensors["codes"], self._codebooks, self._size)
         except (FileError, InputError) as error:
             if os.path.lexists(path):  # else another process is replacing it
                 _LOG.warning("%s is encoded again: %s", path.name, error)
                 self._damaged.add(path)
             return None
-        self.found += 1
-        return codes
 
     def write(self, content: str, codes: Tensor) -> None:
-        """Write the codes; a failure is noted once and raises nothing."""
+        """Write the codes [K, T]. Raises InputError for invalid ones; a failure to write is only noted, once."""
+        check_clip_codes(codes, self._codebooks, self._size)
         path = self._path(content)
         if path is None:
             return
-        metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, "key": path.stem}
         try:
             make_folder(path.parent)
             if path in self._damaged:
                 remove_file(path)  # the writer does not replace files of another format
-            write_tensors(path, {"codes": codes.to(torch.int16)}, metadata)
+            write_tensors(path, {"codes": codes.to(torch.int16)}, _metadata(path))
         except FileError as error:
             if not self._warning:
-                assert self._folder is not None
-                self._warning = (
-                    f"codes cannot be cached in {shown_name(self._folder)} and will be encoded again: {error}"
-                )
+                folder = shown_name(path.parent.parent)
+                self._warning = f"codes cannot be cached in {folder} and will be encoded again: {error}"
                 _LOG.warning("%s", self._warning)
 
     def _path(self, content: str) -> Path | None:
@@ -112,8 +109,6 @@ class CodeCache:
         key = hashlib.sha256(f"{content} {self._codec}".encode()).hexdigest()
         return self._folder / key[:2] / f"{key}.safetensors"
 
-    def _checked(self, tensors: dict[str, Tensor], metadata: dict[str, str], key: str) -> Tensor:
-        expected = {"format": FORMAT, "format_version": FORMAT_VERSION, "key": key}
-        if metadata != expected or tensors.keys() != {"codes"} or tensors["codes"].dtype != torch.int16:
-            raise InputError("it is not the entry of this recording")
-        return check_clip_codes(tensors["codes"], self._codebooks, self._size)
+
+def _metadata(path: Path) -> dict[str, str]:
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, "key": path.stem}

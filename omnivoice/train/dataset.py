@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
 import torch
-from torch import Tensor
 
 from ..audio.training_clip import VERSION, prepare_clip
 from ..codec import CodecEncoder
@@ -30,7 +29,7 @@ from ..text.duration import rate_fault
 from ..text.languages import language_id
 from ..types import Waveform
 from .clips import Clip, Dataset, Rejected
-from .code_cache import CodeCache, check_clip_codes, content_of
+from .code_cache import CodeCache, content_of
 from .manifests import Manifest, Row, some_names
 
 _UNSET = ("", "none", "null")
@@ -67,17 +66,17 @@ def build_dataset(
     on_clip may raise, and the codes encoded so far stay in the cache. Raises InputError for an invalid language or
     instruct, and with the first five reasons if no clip is usable.
     """
-    defaults = _Labels(_language(language), _label(instruct))
+    spoken, described = _language(language), _label(instruct)
     config = encoder.config
     store = CodeCache(cache, f"{codec_identity(encoder)} {VERSION}", config.codebooks, config.codebook_size)
-    reader = _Reader(encoder, torch.device(device), store)
+    reader = _Reader(encoder, torch.device(device), store, spoken, described)
     clips: list[Clip] = []
-    rejected = [Rejected(name, reason) for name, reason in manifest.rejected]
+    rejected = list(manifest.rejected)
     seen: set[tuple[str, str]] = set()
     copies: list[str] = []
     for done, row in enumerate(manifest.rows, start=1):
         try:
-            clip, content = reader.clip(row, defaults)
+            clip, content = reader.clip(row)
         except (InputError, FileError) as error:
             rejected.append(Rejected(row.name, str(error)))
         else:
@@ -105,50 +104,34 @@ def codec_identity(encoder: CodecEncoder) -> str:
 
 
 @dataclass(frozen=True)
-class _Labels:
+class _Reader:
+    """Turns rows into clips, with the help of the code cache. language, instruct: for rows without their own."""
+
+    encoder: CodecEncoder
+    device: torch.device
+    store: CodeCache
     language: str | None
     instruct: str
 
-
-class _Reader:
-    """Turns rows into clips, with the help of the code cache."""
-
-    def __init__(self, encoder: CodecEncoder, device: torch.device, store: CodeCache):
-        self._encoder, self._device, self._store = encoder, device, store
-
-    def clip(self, row: Row, defaults: _Labels) -> tuple[Clip, str]:
+    def clip(self, row: Row) -> tuple[Clip, str]:
         """Return the clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
-        labelled = _labelled(row, defaults)
+        text = _text(row.text, "the text")
+        pinyin = "" if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
+        language = _language(row.language) or self.language
+        instruct = _instruct(_label(row.instruct) or self.instruct, text)
         content = content_of(row.audio)
-        codes = self._store.read(content)
+        codes = self.store.read(content)
         if codes is None:
-            samples = prepare_clip(
-                read_audio(row.audio, require_complete=True) if isinstance(row.audio, Path) else row.audio
-            )
-            _check(labelled, samples.shape[1] // self._encoder.config.hop_length)
-            codes = check_clip_codes(
-                self._encoder.encode(samples.to(self._device)).cpu(),
-                self._encoder.config.codebooks,
-                self._encoder.config.codebook_size,
-            )
-            self._store.write(content, codes)
-        _check(labelled, codes.shape[1])
-        return replace(labelled, codes=_plain(codes)), content
-
-
-def _labelled(row: Row, defaults: _Labels) -> Clip:
-    """Return the clip without its codes."""
-    text = _text(row.text, "the text")
-    pinyin = None if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
-    return Clip(
-        row.name,
-        torch.empty(0, 0, dtype=torch.int16),
-        text,
-        language=_language(row.language) or defaults.language,
-        instruct=_instruct(_label(row.instruct) or defaults.instruct, text),
-        pinyin=pinyin,
-        clean_start=row.clean_start,
-    )
+            audio = read_audio(row.audio, require_complete=True) if isinstance(row.audio, Path) else row.audio
+            samples = prepare_clip(audio)
+            _check(text, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
+            codes = self.encoder.encode(samples.to(self.device)).cpu()
+            self.store.write(content, codes)
+        else:
+            _check(text, row.clean_start, codes.shape[1])
+        with torch.inference_mode(False):  # hosts run nodes in inference mode, whose tensors cannot be trained on
+            codes = codes.to(torch.int16).clone()
+        return Clip(row.name, codes, text, language, instruct, pinyin or None, row.clean_start), content
 
 
 def _text(text: str, name: str) -> str:
@@ -183,15 +166,9 @@ def _instruct(label: str, text: str) -> str | None:
     return label if design is None else render_design(design, text)
 
 
-def _check(clip: Clip, frames: int) -> None:
+def _check(text: str, clean_start: int | None, frames: int) -> None:
     seconds = frames / FRAME_RATE
-    if problem := rate_fault(clip.text, seconds):
+    if problem := rate_fault(text, seconds):
         raise InputError(f"its text is {problem} for {seconds:.1f} s of speech: check that it is the transcript")
-    if clip.clean_start is not None and clip.clean_start >= frames:
-        raise InputError(f"clean_start_token_idx must be below its {frames} frames, got {clip.clean_start}")
-
-
-def _plain(codes: Tensor) -> Tensor:
-    """Return int16 codes on the CPU that are no inference tensor; hosts run nodes in inference mode."""
-    with torch.inference_mode(False):
-        return codes.to(torch.int16).clone()
+    if clean_start is not None and clean_start >= frames:
+        raise InputError(f"clean_start_token_idx must be below its {frames} frames, got {clean_start}")

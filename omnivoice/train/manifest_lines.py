@@ -1,26 +1,29 @@
 """Lists of recordings, line by line: LJSpeech's `id|text|normalized text`, tables with a header, upstream's JSONL.
 
-Every line is one row, so a stray quote spoils that row and never swallows the following ones. Every line that is not
-blank gives fields or a reason to reject it. Lines end with LF, CRLF or CR; U+2028 and form feeds belong to a text. No
-path is looked up here, and no text is cleaned.
+Every line is one row, so a stray quote spoils only its own row. Every line that is not blank gives the values of a row
+or a reason to reject it. Lines end with LF, CRLF or CR; U+2028 and form feeds belong to the text. This file looks up no
+path and cleans no text.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
-from ..errors import FileError
+from ..errors import FileError, InputError
 from ..intake.files import read_bytes
 from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json
 
+# The columns of a table with a header, by the field of `manifests.Row` that they fill, the preferred one first.
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "audio": ("audio_path", "audio", "audio_file", "audio_filepath", "file_name", "filename", "file", "path", "id"),
@@ -31,44 +34,31 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "clean_start": ("clean_start_token_idx",),
     }
 )
-JSON_KEYS: Mapping[str, str] = MappingProxyType(
-    {
-        "id": "name",
-        "audio_path": "audio",
-        "text": "text",
-        "language_id": "language",
-        "instruct": "instruct",
-        "text_pinyin": "pinyin",
-        "clean_start_token_idx": "clean_start",
-    }
-)
+_FIELD_OF = {column: field for field, columns in COLUMNS.items() for column in columns}
+# Upstream's JSONL: key -> field.
+_UPSTREAM = ("audio_path", "text", "language_id", "instruct", "text_pinyin", "clean_start_token_idx")
+JSON_KEYS: Mapping[str, str] = MappingProxyType({"id": "name", **{key: _FIELD_OF[key] for key in _UPSTREAM}})
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"(?:,|\Z)|([^,]*)(?:,|\Z)')
-_TOO_LONG = f"it must have at most {MAX_ROW_CHARS} characters"
-_KINDS: Mapping[str, str] = MappingProxyType({"name": "a string or a whole number", "clean_start": "a whole number"})
+
+Values = dict[str, str]  # by field, with the name of the row
 
 
-@dataclass(frozen=True)
-class Fields:
-    """The values of a row, all as strings. audio: the path as written. reason: why the row is rejected, or ""."""
+class Line(NamedTuple):
+    """One line that is not blank. values: by the fields of `manifests.Row`. reason: why the row is rejected, or ""."""
 
     name: str
-    audio: str = ""
-    text: str = ""
-    language: str = ""
-    instruct: str = ""
-    pinyin: str = ""
-    clean_start: str = ""
+    values: Values
     reason: str = ""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lines:
-    """The rows of one list, and the names of the columns or keys that are not used."""
+    """The lines of one list, and the columns or keys that are not used."""
 
-    rows: list[Fields] = field(default_factory=list)
-    unused: dict[str, None] = field(default_factory=dict)
+    rows: list[Line]
+    unused: list[str]
 
 
 def read_table(path: Path) -> Lines:
@@ -76,24 +66,20 @@ def read_table(path: Path) -> Lines:
 
     Quoting exists only with commas, as spreadsheets write it; elsewhere a quote is an ordinary character.
     """
-    found, lines = Lines(), _lines(path)
-    first = next(lines, None)
-    if first is None:
-        return found
-    columns, mark = _header(first[1], found)
-    for number, line in lines if columns else chain([first], lines):
-        if len(line) > MAX_ROW_CHARS:
-            found.rows.append(_refused(number, _TOO_LONG))
-        else:
-            found.rows.append(_by_header(number, line, columns, mark) if columns else _by_place(number, line))
-    return found
+    lines = _lines(path)
+    first = next(lines, (0, ""))
+    for mark in ("|", "\t", ","):
+        header = [name.strip().strip('"').strip().casefold() for name in first[1].split(mark)]
+        if {"audio", "text"} <= {_FIELD_OF.get(name) for name in header}:
+            unused = dict.fromkeys(shown(name) for name in header if name not in _FIELD_OF)
+            return Lines(_parsed(lines, partial(_by_header, header=header, mark=mark)), list(unused))
+    return Lines(_parsed(chain([first], lines) if first[1] else (), _by_place), [])
 
 
 def read_jsonl(path: Path) -> Lines:
     """Read upstream's JSONL (`JSON_KEYS`); raises FileError."""
-    found = Lines()
-    found.rows += (_from_json(number, line, found.unused) for number, line in _lines(path))
-    return found
+    unused: dict[str, None] = {}
+    return Lines(_parsed(_lines(path), lambda line: _from_json(line, unused)), list(unused))
 
 
 def read_plain(path: Path, *, limit: int) -> str:
@@ -102,12 +88,12 @@ def read_plain(path: Path, *, limit: int) -> str:
     Raises FileError, which names the first line in another encoding.
     """
     data = read_bytes(path, limit=limit)
-    wide = data[:2] in _WIDE_BOMS
+    coding = "utf-16" if data[:2] in _WIDE_BOMS else "utf-8-sig"
     try:
-        return data.decode("utf-16" if wide else "utf-8-sig")
+        return data.decode(coding)
     except UnicodeDecodeError as error:
-        line = data[: error.start].decode("utf-16" if wide else "utf-8-sig", "ignore").count("\n") + 1
-        kind = "UTF-16" if wide else "UTF-8"
+        line = data[: error.start].decode(coding, "ignore").count("\n") + 1
+        kind = coding.upper().removesuffix("-SIG")
         raise FileError(f"{shown_name(path)} is not {kind} in line {line}: save it as UTF-8") from None
 
 
@@ -124,38 +110,36 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _header(line: str, found: Lines) -> tuple[dict[str, list[int]] | None, str]:
-    """Return ({field: its columns, best first}, delimiter) if the line is a header, else (None, "")."""
-    for mark in ("|", "\t", ","):
-        names = [name.strip().strip('"').strip().casefold() for name in line.split(mark)]
-        columns = {what: [names.index(name) for name in known if name in names] for what, known in COLUMNS.items()}
-        if columns["audio"] and columns["text"]:
-            known = {name for names in COLUMNS.values() for name in names}
-            found.unused.update(dict.fromkeys(shown(name) for name in names if name not in known))
-            return columns | {"all": list(range(len(names)))}, mark
-    return None, ""
+def _parsed(lines: Iterable[tuple[int, str]], parse: Callable[[str], Values]) -> list[Line]:
+    found: list[Line] = []
+    for number, line in lines:
+        try:
+            if len(line) > MAX_ROW_CHARS:
+                raise InputError(f"it must have at most {MAX_ROW_CHARS} characters")
+            values = parse(line)
+        except (FileError, InputError) as error:
+            found.append(Line(f"line {number}", {}, str(error)))
+        else:
+            found.append(Line(values.pop("name", "") or f"line {number}", values))
+    return found
 
 
-def _by_header(number: int, line: str, columns: Mapping[str, list[int]], mark: str) -> Fields:
+def _by_header(line: str, header: list[str], mark: str) -> Values:
     cells = _split_quoted(line) if mark == "," else line.split(mark)
-    if cells is None:
-        return _refused(number, "a quote is not closed: write the row on one line, and double the quotes in a text")
-    if len(cells) > len(columns["all"]):
-        return _refused(
-            number, f"it has {len(cells)} fields, the header {len(columns['all'])}: put texts with commas in quotes"
-        )
-    cells += [""] * (len(columns["all"]) - len(cells))
-    values = {what: next((cells[at].strip() for at in columns[what] if cells[at].strip()), "") for what in COLUMNS}
-    return Fields(name=Path(values["audio"]).name or f"line {number}", **values)
+    if len(cells) > len(header):
+        raise InputError(f"it has {len(cells)} fields, the header {len(header)}: put texts with commas in quotes")
+    given = {name: cell.strip() for name, cell in zip(reversed(header[: len(cells)]), reversed(cells)) if cell.strip()}
+    found = {what: next((given[name] for name in known if name in given), "") for what, known in COLUMNS.items()}
+    return {**found, "name": Path(found["audio"]).name}
 
 
-def _split_quoted(line: str) -> list[str] | None:
-    """Return the fields of a comma-separated line; None if a quoted field is not closed properly."""
+def _split_quoted(line: str) -> list[str]:
+    """Return the fields of a comma-separated line; raises InputError if a quoted field is not closed properly."""
     cells, at = [], 0
     while at <= len(line):
         match = _QUOTED.match(line, at)
         if match is None or (match[1] is None and match[2].startswith('"')):
-            return None
+            raise InputError("a quote is not closed: write the row on one line, and double the quotes in a text")
         cells.append(match[2] if match[1] is None else match[1].replace('""', '"'))
         if not match[0].endswith(","):
             break
@@ -163,35 +147,28 @@ def _split_quoted(line: str) -> list[str] | None:
     return cells
 
 
-def _by_place(number: int, line: str) -> Fields:
+def _by_place(line: str) -> Values:
     """Return a row of LJSpeech's metadata.csv: id|text, or id|text|normalized text, which is preferred."""
     cells = [cell.strip() for cell in line.split("|")]
     if len(cells) not in (2, 3):
-        return _refused(number, f"it has {len(cells)} fields between |, not id|text or id|text|normalized text")
-    return Fields(name=cells[0] or f"line {number}", audio=cells[0], text=cells[-1] or cells[1])
+        raise InputError(f"it has {len(cells)} fields between |, not id|text or id|text|normalized text")
+    return {"name": cells[0], "audio": cells[0], "text": cells[-1] or cells[1]}
 
 
-def _from_json(number: int, line: str, unused: dict[str, None]) -> Fields:
-    if len(line) > MAX_ROW_CHARS:
-        return _refused(number, _TOO_LONG)
-    try:
-        row = parse_json(line.strip().encode("utf-8", "surrogatepass"), "it")
-    except FileError as error:
-        return _refused(number, str(error))
+def _from_json(line: str, unused: dict[str, None]) -> Values:
+    row = parse_json(line.strip().encode("utf-8", "surrogatepass"), "it")
     if not isinstance(row, dict):
-        return _refused(number, "it is not a JSON object")
+        raise InputError("it is not a JSON object")
     unused.update(dict.fromkeys(shown(key) for key in row if key not in JSON_KEYS))
-    values: dict[str, str] = {}
-    for key, what in JSON_KEYS.items():
+    values: Values = {}
+    for key, field in JSON_KEYS.items():
         value = row.get(key)
-        if value is None:
-            continue
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not (isinstance(value, str) and what != "clean_start") and not (whole and what in ("name", "clean_start")):
-            return _refused(number, f"{key} must be {_KINDS.get(what, 'a string')}, got {shown(value)}")
-        values[what] = str(value).strip()
-    return Fields(**{**values, "name": values.get("name") or f"line {number}"})
-
-
-def _refused(number: int, reason: str) -> Fields:
-    return Fields(name=f"line {number}", reason=reason)
+        texts, integers = field != "clean_start", field in ("name", "clean_start")
+        if texts and isinstance(value, str):
+            values[field] = value.strip()
+        elif integers and isinstance(value, int) and not isinstance(value, bool):
+            values[field] = str(value)
+        elif value is not None:
+            kinds = ["a string"] * texts + ["a whole number"] * integers
+            raise InputError(f"{key} must be {' or '.join(kinds)}, got {shown(value)}")
+    return values

@@ -8,6 +8,7 @@ a server sets, only files inside that folder count, after links are followed. `m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections import Counter
@@ -21,7 +22,8 @@ from ..errors import FileError, InputError
 from ..intake.limits import MAX_DATASET_FILES, MAX_DATASET_ROWS, MAX_TRANSCRIPT_BYTES
 from ..intake.paths import as_path, shown_name
 from ..types import Waveform
-from .manifest_lines import Fields, Lines, read_jsonl, read_plain, read_table
+from .clips import Rejected
+from .manifest_lines import Line, Lines, read_jsonl, read_plain, read_table
 
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".aif", ".aiff", ".webm", ".mka")
 TEXT_SUFFIXES = (".txt", ".lab")  # if a recording has both, the first one counts
@@ -54,11 +56,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """The rows of a source, (name, reason) of every rejected row, and notes on anything else worth knowing."""
+    """The rows of a source, the rejected rows, and notes on anything else worth knowing."""
 
     source: str
     rows: tuple[Row, ...]
-    rejected: tuple[tuple[str, str], ...] = ()
+    rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -92,12 +94,18 @@ def is_within(path: Path, root: Path) -> bool:
 
     A path that is outside as it is written is not looked up on the disk.
     """
-    return _is_within(path, os.path.abspath(root), os.path.realpath(root))
+    return _is_within(path, *_forms(root))
 
 
-def _is_within(path: Path, root: str, real_root: str) -> bool:
-    written = os.path.abspath(path)
-    return (_below(written, root) or _below(written, real_root)) and _below(os.path.realpath(path), real_root)
+def _forms(root: Path) -> tuple[Path, Path]:
+    """Return a root as it is written and with links followed, both absolute."""
+    return Path(os.path.abspath(root)), Path(os.path.realpath(root))
+
+
+def _is_within(path: Path, root: Path, real_root: Path) -> bool:
+    written = Path(os.path.abspath(path))
+    as_written = written.is_relative_to(root) or written.is_relative_to(real_root)
+    return as_written and Path(os.path.realpath(path)).is_relative_to(real_root)
 
 
 def dataset_stamp(folder: Path) -> str:
@@ -108,20 +116,12 @@ def dataset_stamp(folder: Path) -> str:
     """
     digest = hashlib.sha256()
     for path in _walk(folder):
-        try:
+        with contextlib.suppress(OSError):  # deleted since the folder was listed
             status = os.lstat(path)
-        except OSError:
-            continue  # deleted since the folder was listed
-        values = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-        line = f"{path.relative_to(folder).as_posix()} {values}\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
+            values = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            line = f"{path.relative_to(folder).as_posix()} {values}\n"
+            digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
-
-
-def _below(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or inside it; both are absolute and normalised."""
-    path, folder = os.path.normcase(path), os.path.normcase(folder)
-    return path == folder or path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
 def _walk(folder: Path, unread: dict[Path, str] | None = None) -> Iterator[Path]:
@@ -177,40 +177,37 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
             texts.setdefault(path.with_suffix(""), []).append(path)
     if not recordings and not texts:
         raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
+
+    def name_of(path: Path) -> str:
+        return _name(path.relative_to(folder).as_posix())
+
     rows: list[Row] = []
-    rejected: list[tuple[str, str]] = []
+    rejected: list[Rejected] = []
+    unused: list[str] = []
+    used: set[Path] = set()
     for path in recordings:
-        name = _name(path.relative_to(folder).as_posix())
-        found = _sidecar(path, texts.get(path.with_suffix(""), []), root)
-        if isinstance(found, Row):
-            rows.append(Row(name, found.audio, found.text))
-        else:
-            rejected.append((name, found))
-    stems = {path.with_suffix("") for path in recordings}
-    orphans = [path for stem, paths in texts.items() if stem not in stems for path in paths]
-    rejected += [(_name(p.relative_to(folder).as_posix()), "it has no recording of the same name") for p in orphans]
-    others = [sorted(paths, key=_preference)[1:] for stem, paths in texts.items() if stem in stems]
-    unused = [path.name for paths in others for path in paths]
+        stem = path.with_suffix("")
+        own = sorted(texts.get(stem, ()), key=lambda text: (TEXT_SUFFIXES.index(text.suffix.lower()), text.name))
+        try:
+            rows.append(Row(name_of(path), path, _transcript(path, own, root)))
+        except (FileError, InputError) as error:
+            rejected.append(Rejected(name_of(path), str(error)))
+        if stem not in used:
+            unused += [text.name for text in own[1:]]
+            used.add(stem)
+    orphans = [path for stem, paths in texts.items() if stem not in used for path in paths]
+    rejected += [Rejected(name_of(path), "it has no recording of the same name") for path in orphans]
     notes = [f"{some_names(unused)} not read: the recording has another transcript"] if unused else []
-    notes += [f"{_name(path.relative_to(folder).as_posix())} not entered: {why}" for path, why in unread.items()]
+    notes += [f"{name_of(path)} not entered: {why}" for path, why in unread.items()]
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
 
 
-def _preference(path: Path) -> tuple[int, str]:
-    return TEXT_SUFFIXES.index(path.suffix.lower()), path.name
-
-
-def _sidecar(path: Path, texts: Sequence[Path], root: Path) -> Row | str:
-    """Return the recording with its transcript, or the reason to reject it."""
+def _transcript(path: Path, texts: Sequence[Path], root: Path) -> str:
     if not texts:
-        return f"it has no transcript: write its words into {shown_name(path.with_suffix('.txt'))}"
-    text = min(texts, key=_preference)
-    if not is_within(path, root) or not is_within(text, root):
-        return OUTSIDE
-    try:
-        return Row("", path, read_plain(text, limit=MAX_TRANSCRIPT_BYTES))
-    except FileError as error:
-        return str(error)
+        raise InputError(f"it has no transcript: write its words into {shown_name(path.with_suffix('.txt'))}")
+    if not is_within(path, root) or not is_within(texts[0], root):
+        raise InputError(OUTSIDE)
+    return read_plain(texts[0], limit=MAX_TRANSCRIPT_BYTES)
 
 
 # Lists.
@@ -221,30 +218,27 @@ class _Finder:
 
     def __init__(self, base: Path, root: Path | None, *, loose: bool):
         self._places, self._loose = [base / folder for folder in (AUDIO_FOLDERS if loose else ("",))], loose
-        self._roots = None if root is None else (os.path.abspath(root), os.path.realpath(root))
+        self._roots = None if root is None else _forms(root)
         self._listed: dict[Path, dict[str, str]] = {}
 
-    def find(self, name: str) -> Path | str:
-        """Return the file, or the reason to reject the row."""
+    def find(self, name: str) -> Path:
+        """Return the file; raises InputError with the reason to reject the row."""
         if not name:
-            return "it names no audio file"
+            raise InputError("it names no audio file")
         try:
-            valid = b"\0" not in os.fsencode(name)
-        except UnicodeError:
-            valid = False
-        if not valid:
-            return "its audio path is not valid"
+            os.fsencode(as_path(name))
+        except (FileError, UnicodeError):
+            raise InputError("its audio path is not valid") from None
         candidates = [p for p in (place / name for place in self._places) if self._may_be_used(p)]
         found = next((path for path in candidates if isfile(path)), None)
         if found is None and self._loose:
             found = next(filter(None, map(self._with_extension, candidates)), None)
-        if found is None:
-            known = len(candidates) == len(self._places)
-            return f"{_name(shown_name(name))} does not exist" if known else OUTSIDE
-        if not self._may_be_used(found):  # with its extension it may be a link
-            return OUTSIDE
+        if found is None and len(candidates) == len(self._places):
+            raise InputError(f"{_name(shown_name(name))} does not exist")
+        if found is None or not self._may_be_used(found):  # with its extension it may be a link
+            raise InputError(OUTSIDE)
         if found.suffix.lower() not in AUDIO_SUFFIXES:
-            return f"{_name(found.name)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})"
+            raise InputError(f"{_name(found.name)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})")
         return found
 
     def _may_be_used(self, path: Path) -> bool:
@@ -252,10 +246,9 @@ class _Finder:
 
     def _with_extension(self, path: Path) -> Path | None:
         if path.parent not in self._listed:
-            try:
+            names: list[str] = []
+            with contextlib.suppress(OSError):
                 names = sorted(os.listdir(path.parent), reverse=True)
-            except OSError:
-                names = []
             audio = [name for name in names if name.lower().endswith(AUDIO_SUFFIXES)]
             self._listed[path.parent] = {os.path.splitext(name)[0]: name for name in audio}
         name = self._listed[path.parent].get(path.name)
@@ -268,39 +261,29 @@ def _from_lines(file: Path, lines: Lines, finder: _Finder, notes: list[str]) -> 
     if len(lines.rows) > MAX_DATASET_ROWS:
         raise InputError(f"{shown_name(file)} must have at most {MAX_DATASET_ROWS} rows, got {len(lines.rows)}")
     rows: list[Row] = []
-    rejected: list[tuple[str, str]] = []
-    for fields in lines.rows:
-        found = _row(fields, finder)
-        if isinstance(found, Row):
-            rows.append(found)
-        else:
-            rejected.append((_name(fields.name), found))
+    rejected: list[Rejected] = []
+    for line in lines.rows:
+        try:
+            rows.append(_row(line, finder))
+        except InputError as error:
+            rejected.append(Rejected(_name(line.name), str(error)))
     if lines.unused:
-        notes.append(f"not used in {shown_name(file)}: {some_names(list(lines.unused))}")
-    names = Counter(fields.name for fields in lines.rows if not fields.reason)
+        notes.append(f"not used in {shown_name(file)}: {some_names(lines.unused)}")
+    names = Counter(line.name for line in lines.rows if not line.reason)
     if repeated := [_name(name) for name, count in names.items() if count > 1]:
         notes.append(f"names that occur more than once: {some_names(repeated)}; all their rows are used")
     return Manifest(shown_name(file), tuple(rows), tuple(rejected), tuple(notes))
 
 
-def _row(fields: Fields, finder: _Finder) -> Row | str:
-    if fields.reason:
-        return fields.reason
-    start = fields.clean_start
-    if start and not (start.isdecimal() and len(start) < 10):
-        return "clean_start_token_idx must be a whole number of frames, 0 or more"
-    found = finder.find(fields.audio)
-    if isinstance(found, str):
-        return found
-    return Row(
-        _name(fields.name),
-        found,
-        fields.text,
-        language=fields.language or None,
-        instruct=fields.instruct or None,
-        pinyin=fields.pinyin or None,
-        clean_start=int(start) if start else None,
-    )
+def _row(line: Line, finder: _Finder) -> Row:
+    if line.reason:
+        raise InputError(line.reason)
+    values = {field: value for field, value in line.values.items() if value}
+    start = values.pop("clean_start", None)
+    if start is not None and not (start.isdecimal() and len(start) < 10):
+        raise InputError("clean_start_token_idx must be a whole number of frames, 0 or more")
+    audio, text = finder.find(values.pop("audio", "")), values.pop("text", "")
+    return Row(_name(line.name), audio, text, clean_start=None if start is None else int(start), **values)
 
 
 def _name(text: str) -> str:

@@ -17,7 +17,7 @@ from omnivoice.generate.plan import make_plan
 from omnivoice.intake import files
 from omnivoice.intake.audio_files import read_audio, write_wav
 from omnivoice.ops import PLAIN_OPS
-from omnivoice.train.clips import Dataset
+from omnivoice.train.clips import Dataset, Rejected
 from omnivoice.train.dataset import build_dataset, codec_identity, graph_rows
 from omnivoice.train.manifests import Manifest, Row, read_manifest
 from omnivoice.types import GenerationRequest, Waveform
@@ -145,7 +145,9 @@ def test_every_kind_of_bad_row_is_named_and_the_good_ones_are_used(build: Build,
         "label": row(instruct="x" * 501),
     }
     rows = [replace(value, name=name) for name, value in bad.items()]
-    made = build(manifest(row(name="first"), *rows, row(name="last", seed=2), rejected=(("line 9", "it is bad"),)))
+    made = build(
+        manifest(row(name="first"), *rows, row(name="last", seed=2), rejected=(Rejected("line 9", "it is bad"),))
+    )
     assert [clip.name for clip in made.clips] == ["first", "last"] and made.rows == len(rows) + 3
     reasons = {one.name: one.reason for one in made.rejected}
     expected = {
