@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,7 +104,7 @@ def test_translation_is_complete_and_keeps_the_words_of_the_program(
     names = node_names(theirs)
     wrong = []
     for path, text in ours.items():
-        menu = [word for word in menu_words(schemas[path[0]]) if names_word(word, text)]
+        menu = [word for word in menu_words(schemas[path[0]], path[-2]) if names_word(word, text)]
         wrong += [f"{'.'.join(path)}: {fault}" for fault in faults(text, theirs[path], path, language, menu, names)]
     assert not wrong, "\n".join(wrong)
 
@@ -126,7 +126,7 @@ def faults(
         return
     lost = sorted(word for word in set(FIXED.findall(text)) if word not in other)
     lost += [word for word in menu if not names_word(word, other)]
-    lost += [name for name, forms in names.items() if names_word(name, text) and not any(f in other for f in forms)]
+    lost += [name for name in nodes_named(text, names) if not any(form in other for form in names[name])]
     if lost:
         yield f"lacks {', '.join(lost)}"
 
@@ -147,9 +147,18 @@ def node_names(theirs: dict[tuple[str, ...], str]) -> dict[str, set[str]]:
     return names
 
 
-def menu_words(schema: SimpleNamespace) -> set[str]:
+def nodes_named(text: str, names: Iterable[str]) -> list[str]:
+    """The nodes that a text names: in "Training Settings", not also "Settings"."""
+    longest_first = sorted(names, key=len, reverse=True)
+    found = re.findall(rf"(?<![A-Za-z])(?:{'|'.join(map(re.escape, longest_first))})(?![A-Za-z])", text)
+    return sorted(set(found))
+
+
+def menu_words(schema: SimpleNamespace, input_id: str) -> set[str]:
+    """auto, and what the menu of this input offers: "fast" is a plain word in the tooltip of another input."""
     menus = [i for i in schema.inputs if i.kind == "COMBO" and (schema.node_id, i.id) not in FILE_MENUS]
-    return {"auto"} | {word for menu in menus if len(menu.options) < SMALL_MENU for word in menu.options}
+    own = [i for i in menus if i.id.replace(".", "_") == input_id and len(i.options) < SMALL_MENU]
+    return {"auto"} | {word for menu in own for word in menu.options}
 
 
 def names_word(word: str, text: str) -> bool:
@@ -176,4 +185,5 @@ def test_the_check_sees_what_is_lost() -> None:
         ("Load OmniVoice", "dort", "Load OmniVoice"),
     ):
         assert told in found(sound.replace(old, new)), (new, found(sound.replace(old, new)))
+    assert nodes_named("From OmniVoice Training Settings.", ["Settings", "Training Settings"]) == ["Training Settings"]
     assert "is not translated" in found(text) and "another script" in found(sound, "ru")
