@@ -60,6 +60,29 @@ after = state()
 print(json.dumps({"seconds": seconds, "changed": sorted(k for k in before if before[k] != after[k]),
                   "new": sorted(m for m in set(sys.modules) - modules if not m.startswith(name))}))
 """
+SPEAK_WITHOUT_LIBRARIES = """
+for library in ("soundfile", "huggingface_hub", "av"):
+    sys.modules[library] = None
+name, module = load(path)
+import torch
+engine_of = lambda part: importlib.import_module(f"{name}.omnivoice.{part}")
+omnivoice = importlib.import_module(name + ".omnivoice")
+engine = omnivoice.Engine.load(engine_of("weights.demo").demo_model(), "cpu")
+noise = torch.rand(24_000, generator=torch.Generator().manual_seed(0)) - 0.5
+voice = engine.encode_voice(omnivoice.Waveform(noise, 24_000), "The weather is beautiful today.")
+voice.save("voice.safetensors")
+sampling = omnivoice.Sampling(steps=1)
+requests = [omnivoice.GenerationRequest(text="The weather is beautiful today.", voice=voice, sampling=sampling)]
+speech = engine.generate(requests)[0]
+said = []
+for call in (lambda: omnivoice.write_wav("x.wav", speech.waveform), lambda: omnivoice.read_audio("voice.wav")):
+    open("voice.wav", "wb").write(b"RIFF____WAVE")
+    try:
+        call()
+    except engine_of("errors").OmniVoiceError as error:
+        said.append(str(error))
+print(json.dumps({"seconds": speech.seconds, "said": said}))
+"""
 HEAVY = {
     "av",
     "comfy",
@@ -118,3 +141,10 @@ def test_state_check_sees_a_change(run_with_pack: Callable[[str], dict]) -> None
     script += "print(json.dumps({'changed': [k for k in before if before[k] != after[k]]}))"
     found = run_with_pack(LOAD + "import torch; torch.set_num_threads(2)\n" + script)
     assert set(found["changed"]) == {"path", "environ", "torch_rng", "random_rng", "threads"}
+
+
+def test_speech_needs_neither_soundfile_nor_a_downloader(run_with_pack: Callable[[str], dict]) -> None:
+    """Without them the main job in ComfyUI runs; reading and writing files says in one line what to install."""
+    found = run_with_pack(LOAD + SPEAK_WITHOUT_LIBRARIES)
+    assert found["seconds"] > 0 and len(found["said"]) == 2
+    assert all("needs the package soundfile" in line and "pip install soundfile" in line for line in found["said"])
