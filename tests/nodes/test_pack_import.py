@@ -44,20 +44,16 @@ def state():
 """
 IMPORT_ALONE = """
 before = set(sys.modules)
-start = time.perf_counter()
 name, module = load(path)
-seconds = time.perf_counter() - start
-print(json.dumps({"seconds": seconds, "new": sorted(m for m in set(sys.modules) - before if not m.startswith(name)),
+print(json.dumps({"new": sorted(m for m in set(sys.modules) - before if not m.startswith(name)),
                   "public": module.__all__, "mappings": hasattr(module, "NODE_CLASS_MAPPINGS")}))
 """
 IMPORT_ENGINE = """
 before, modules = state(), set(sys.modules)
-start = time.perf_counter()
 name, module = load(path)
 importlib.import_module(name + ".omnivoice.engine")
-seconds = time.perf_counter() - start
 after = state()
-print(json.dumps({"seconds": seconds, "changed": sorted(k for k in before if before[k] != after[k]),
+print(json.dumps({"changed": sorted(k for k in before if before[k] != after[k]),
                   "new": sorted(m for m in set(sys.modules) - modules if not m.startswith(name))}))
 """
 SPEAK_WITHOUT_LIBRARIES = """
@@ -124,14 +120,12 @@ def test_importing_the_pack_is_free(run_with_pack: Callable[[str], dict]) -> Non
     assert found["public"] == ["comfy_entrypoint"]
     assert not found["mappings"]  # its mere presence makes ComfyUI ignore comfy_entrypoint
     assert {m.split(".")[0] for m in found["new"]} <= set(sys.stdlib_module_names)
-    assert found["seconds"] < 0.5
 
 
-def test_importing_the_engine_is_quick_and_leaves_no_trace(run_with_pack: Callable[[str], dict]) -> None:
-    found = min((run_with_pack(LOAD + STATE + IMPORT_ENGINE) for _ in range(2)), key=lambda f: f["seconds"])
+def test_importing_the_engine_leaves_no_trace(run_with_pack: Callable[[str], dict]) -> None:
+    found = run_with_pack(LOAD + STATE + IMPORT_ENGINE)
     assert found["changed"] == []
     assert not {m.split(".")[0] for m in found["new"]} & HEAVY
-    assert found["seconds"] < 0.5
 
 
 def test_state_check_sees_a_change(run_with_pack: Callable[[str], dict]) -> None:
