@@ -8,11 +8,12 @@ has none. config.json is copied except for the precision that it names. `export`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from os.path import isfile
 from pathlib import Path
-from typing import TypedDict, cast
+from types import MappingProxyType
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from ..intake.paths import as_path
 from ..intake.strict_json import parse_json
 from ..intake.tables import load_table
 from ..intake.tensors import TensorSource, stream_tensors
-from .export import NO_TENSORS, lm_sources, opened, stored_dtype, stored_sources
+from .export import opened, stored_dtype, tensor_sources
 from .files import CODEC_FOLDER, INDEX, WEIGHTS, CheckpointFiles
 from .load import lm_tensors
 from .load_codec import codec_tensors
@@ -32,15 +33,8 @@ from .lora import LoRA
 from .read import Found
 from .single_file import CODEC_CONFIG, CONFIG, TOKENIZER
 
-OFFSETS = "codebook_layer_offsets"  # a buffer that upstream stores (models/omnivoice.py:305), int64 [K]
-METADATA = {"format": "pt"}
-TOKENIZER_CONFIG, FEATURE_CONFIG = "tokenizer_config.json", "preprocessor_config.json"
-
-
-class _Tables(TypedDict):
-    model: list[str]
-    codec: list[str]
-    made: dict[str, dict[str, object]]
+OFFSETS = "codebook_layer_offsets"  # a buffer that upstream keeps (models/omnivoice.py:305), int64 [K]
+_Part = bytes | Path | Mapping[str, TensorSource]  # a file's content, the file to copy, or the tensors to write
 
 
 def export_folder(
@@ -49,7 +43,7 @@ def export_folder(
     *,
     dtype: torch.dtype | None = None,
     loras: Sequence[tuple[LoRA, float]] = (),
-    tensors: Mapping[str, Tensor] = NO_TENSORS,
+    tensors: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Path:
     """Write the model of `files` as a new folder and return it; the arguments are those of `export_checkpoint`.
 
@@ -60,54 +54,56 @@ def export_folder(
     check_new_folder(where)
     lm = lm_tensors(files.lm_config, files.lm_weights)
     codec, _ = codec_tensors(files.codec_config, files.codec_weights)
-    texts, copies = _small_files(files, _config_text(files, dtype or _widest(lm)))
-    with opened(files) as sources:
-        weights = {WEIGHTS: _with_offsets(lm_sources(lm, sources, dtype=dtype, loras=loras, tensors=tensors), files)}
-        if _in_folder(files.texts[CODEC_CONFIG]):
-            copies |= {f"{CODEC_FOLDER}/{path.name}": path for path in _codec_weights(files)}
+    parts = _small_files(files, _config_text(files, dtype or _widest_dtype(lm)))
+    with opened(files) as maps:
+        sources = tensor_sources(lm, maps, dtype=dtype, loras=loras, tensors=tensors)
+        parts[WEIGHTS] = {**sources, OFFSETS: _offsets(files)}
+        if _is_separate(files.texts[CODEC_CONFIG]):
+            parts |= {f"{CODEC_FOLDER}/{path.name}": path for path in _codec_weights(files)}
         else:
-            weights[f"{CODEC_FOLDER}/{WEIGHTS}"] = stored_sources(codec, sources)
-        parent = make_folder(where.parent)
-        check_space(parent, _bytes(texts, copies, weights), action="written")
+            parts[f"{CODEC_FOLDER}/{WEIGHTS}"] = tensor_sources(codec, maps)
+        check_space(make_folder(where.parent), sum(map(_size, parts.values())), action="written")
         with new_folder(where) as place:
-            _fill(place, texts, copies, weights)
+            make_folder(place / CODEC_FOLDER)
+            for name, part in parts.items():
+                _write(place / name, part)
     return where
 
 
-def _fill(
-    place: Path,
-    texts: Mapping[str, bytes],
-    copies: Mapping[str, Path],
-    weights: Mapping[str, Mapping[str, TensorSource]],
-) -> None:
-    make_folder(place / CODEC_FOLDER)
-    for name, data in texts.items():
-        write_atomic(place / name, data, overwrite=False)
-    for name, path in copies.items():
-        copy_file(path, place / name)
-    for name, sources in weights.items():
-        stream_tensors(place / name, sources, METADATA, overwrite=False)
+def _write(path: Path, part: _Part) -> None:
+    if isinstance(part, bytes):
+        write_atomic(path, part, overwrite=False)
+    elif isinstance(part, Path):
+        copy_file(part, path)
+    else:
+        stream_tensors(path, part, {"format": "pt"}, overwrite=False)
 
 
-def _small_files(files: CheckpointFiles, config: bytes) -> tuple[dict[str, bytes], dict[str, Path]]:
-    """Return what is written as text and what is copied, each by its name in the folder."""
-    tables = cast(_Tables, load_table("weights/folder_files.json"))
-    texts = {CONFIG: config, TOKENIZER: files.text(TOKENIZER), CODEC_CONFIG: files.text(CODEC_CONFIG)}
-    copies: dict[str, Path] = {}
-    for prefix, names, place in (
-        ("", tables["model"], files.texts[CONFIG]),
-        (f"{CODEC_FOLDER}/", tables["codec"], files.texts[CODEC_CONFIG]),
+def _size(part: _Part) -> int:
+    if isinstance(part, bytes):
+        return len(part)
+    if isinstance(part, Path):
+        return file_size(part)
+    return sum(torch.Size(source.shape).numel() * source.dtype.itemsize for source in part.values())
+
+
+def _small_files(files: CheckpointFiles, config: bytes) -> dict[str, _Part]:
+    """Return every file except the weights, by name in the folder."""
+    table = cast("dict[str, Any]", load_table("weights/folder_files.json"))
+    parts: dict[str, _Part] = {name: files.text(name) for name in (TOKENIZER, CODEC_CONFIG)}
+    parts[CONFIG] = config
+    for prefix, kind, made, config_path in (
+        ("", "model", "tokenizer_config.json", files.texts[CONFIG]),
+        (f"{CODEC_FOLDER}/", "codec", "preprocessor_config.json", files.texts[CODEC_CONFIG]),
     ):
-        if _in_folder(place):
-            copies |= {prefix + name: place.parent / name for name in names if isfile(place.parent / name)}
-    for name in (TOKENIZER_CONFIG, f"{CODEC_FOLDER}/{FEATURE_CONFIG}"):
-        if name not in copies:
-            texts[name] = _json_bytes(tables["made"][name.rpartition("/")[2]])
-    return texts, copies
+        parts[prefix + made] = _json_bytes(table["made"][made])
+        if _is_separate(config_path):
+            parts |= {prefix + name: path for name in table[kind] if isfile(path := config_path.parent / name)}
+    return parts
 
 
-def _in_folder(text: Path) -> bool:
-    """Whether a text is a separate file. The folder of a single-file model may hold files of other models."""
+def _is_separate(text: Path) -> bool:
+    """Whether a text is in its own file, and not in a single-file model, next to which other models' files may be."""
     return text.suffix == ".json"
 
 
@@ -123,7 +119,7 @@ def _config_text(files: CheckpointFiles, dtype: torch.dtype) -> bytes:
     raw = parse_json(text, CONFIG)
     if not isinstance(raw, dict) or not isinstance(raw.get("llm_config"), dict):
         raise CheckpointError(f"{CONFIG} changed while it was read: try again")
-    name, inner = str(dtype).removeprefix("torch."), cast(dict[str, object], raw["llm_config"])
+    name, inner = str(dtype).removeprefix("torch."), cast("dict[str, object]", raw["llm_config"])
     keys = [key for key in ("dtype", "torch_dtype") if key in raw] or ["dtype"]
     new = {**raw, **dict.fromkeys(keys, name)}
     new["llm_config"] = {**inner, **{key: name for key in ("dtype", "torch_dtype") if inner.get(key) is not None}}
@@ -134,20 +130,12 @@ def _json_bytes(value: Mapping[str, object]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
 
 
-def _widest(found: Found) -> torch.dtype:
-    """Return the one precision that holds every tensor as stored."""
+def _widest_dtype(found: Found) -> torch.dtype:
+    """Return the one dtype that holds every tensor as stored."""
     kinds = {stored_dtype(place) for place in found.values()}
     return kinds.pop() if len(kinds) == 1 else torch.float32
 
 
-def _with_offsets(sources: dict[str, TensorSource], files: CheckpointFiles) -> dict[str, TensorSource]:
+def _offsets(files: CheckpointFiles) -> TensorSource:
     offsets = torch.arange(files.lm_config.codebooks, dtype=torch.int64) * files.lm_config.audio_vocab_size
-    return {**sources, OFFSETS: TensorSource(offsets.dtype, tuple(offsets.shape), offsets.clone)}
-
-
-def _bytes(
-    texts: Mapping[str, bytes], copies: Mapping[str, Path], weights: Mapping[str, Mapping[str, TensorSource]]
-) -> int:
-    made: Iterable[TensorSource] = (source for sources in weights.values() for source in sources.values())
-    tensors = sum(torch.Size(source.shape).numel() * source.dtype.itemsize for source in made)
-    return sum(map(len, texts.values())) + sum(map(file_size, copies.values())) + tensors
+    return TensorSource(offsets.dtype, tuple(offsets.shape), offsets.clone)

@@ -155,10 +155,9 @@ def _read_object(path: Path, name: str) -> dict[str, object]:
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
     """Return the single-file model, the weight file, or all shards that the index names; none may be missing."""
-    if isfile(folder):
-        return (folder,)
-    if isfile(folder / WEIGHTS):
-        return (folder / WEIGHTS,)
+    for single in (folder, folder / WEIGHTS):
+        if isfile(single):
+            return (single,)
     index = parse_json(read_bytes(folder / INDEX, limit=MAX_INDEX_BYTES), INDEX)
     table = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):

@@ -77,6 +77,6 @@ def _refuse_zero_rows(name: str, tensors: Mapping[str, Tensor], ids: Sequence[in
     bad = [i for i in ids if i in zero_ids]
     if bad:
         raise CheckpointError(
-            f"{files[0].name}: {len(bad)} rows of {name} that are in use are all zero (first: {bad[:5]}); words would "
-            f"vanish from the speech; the file was badly converted; {HOW_TO_GET}"
+            f"{files[0].name}: {len(bad)} rows of {name} that are in use are all zero (first: {bad[:5]}), so words "
+            f"would be missing from the speech; the file was badly converted; {HOW_TO_GET}"
         )

@@ -26,32 +26,31 @@ def load_codec_encoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, 
 
     Raises CheckpointError for keys, shapes, dtypes or values that do not fit, FileError for a corrupt file.
     """
-    module = CodecEncoder(config, ops=ops, device=META, dtype=DTYPE)
     found, pair = codec_tensors(config, files)
-    names = {*shapes_of(CodecEncoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE)), *pair}
+    names = {*_shapes(CodecEncoder, config), *pair}
     tensors = read_tensors({name: at for name, at in found.items() if name in names}, device=device, dtype=DTYPE)
     gain, direction = (tensors.pop(name) for name in pair)
     tensors[WEIGHT_NORM_TARGET] = fold_weight_norm(gain, direction)
-    return fill(module, tensors)
+    return fill(CodecEncoder(config, ops=ops, device=META, dtype=DTYPE), tensors)
 
 
 def load_codec_decoder(config: CodecConfig, files: Sequence[Path], *, ops: Ops, device: torch.device) -> CodecDecoder:
     """Load the half that turns codes into audio. Raises as `load_codec_encoder` does."""
-    module = CodecDecoder(config, ops=ops, device=META, dtype=DTYPE)
-    found, _ = codec_tensors(config, files)
-    names = shapes_of(CodecDecoder(config, ops=TORCH_OPS, device=META, dtype=DTYPE))
-    return fill(
-        module, read_tensors({name: at for name, at in found.items() if name in names}, device=device, dtype=DTYPE)
-    )
+    found, names = codec_tensors(config, files)[0], _shapes(CodecDecoder, config)
+    tensors = read_tensors({name: at for name, at in found.items() if name in names}, device=device, dtype=DTYPE)
+    return fill(CodecDecoder(config, ops=ops, device=META, dtype=DTYPE), tensors)
 
 
 def codec_tensors(config: CodecConfig, files: Sequence[Path]) -> tuple[Found, tuple[str, str]]:
     """Return where the tensors of both halves are, and the names of the weight-normed kernel; none is read."""
     found = {name: at for name, at in find_tensors(files, CODEC).items() if not is_training_only(name)}
-    halves = (half(config, ops=TORCH_OPS, device=META, dtype=DTYPE) for half in (CodecEncoder, CodecDecoder))
-    table = {name: shape for half in halves for name, shape in shapes_of(half).items()}
+    table = {**_shapes(CodecEncoder, config), **_shapes(CodecDecoder, config)}
     gain, direction = next((pair for pair in WEIGHT_NORM_PAIRS if pair[0] in found), WEIGHT_NORM_PAIRS[0])
     kernel = table.pop(WEIGHT_NORM_TARGET)
     table[gain], table[direction] = (1, 1, kernel[2]), kernel
     check_tensors(found, table, files)
     return found, (gain, direction)
+
+
+def _shapes(half: type[CodecEncoder | CodecDecoder], config: CodecConfig) -> dict[str, tuple[int, ...]]:
+    return shapes_of(half(config, ops=TORCH_OPS, device=META, dtype=DTYPE))

@@ -10,7 +10,7 @@ embedding cannot be changed: hosts patch only linears and embeddings, and the te
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,6 @@ from torch import Tensor
 from ..config import LMConfig
 from ..devices import dtype_name
 from ..errors import LoraError
-from ..intake.limits import check_number
 from ..lm.fused import fused_rows, part_rows
 
 
@@ -78,11 +77,8 @@ Change = LowRank | Difference | Replacement
 
 @dataclass(frozen=True, eq=False)
 class LoRA:
-    """A checked LoRA.
-
-    source: what messages call it. changes: by module of the checkpoint. unused: names of tensors that are left out on
-    purpose.
-    """
+    """A checked LoRA. source: its name in messages. changes: by module of the checkpoint. unused: names of tensors
+    that are left out on purpose."""
 
     source: str
     changes: Mapping[str, Change]
@@ -92,8 +88,8 @@ class LoRA:
         """Return its contents in words, such as "28 LoRA A/B pairs (rank 16, scale 2), 2 full weights"."""
         low_rank = [change for change in self.changes.values() if isinstance(change, LowRank)]
         ranks = ", ".join(str(rank) for rank in sorted({change.rank for change in low_rank}))
-        scales = sorted({round(change.scale, 4) for change in low_rank})
-        scale = f"{scales[0]:g}" if len(scales) == 1 else f"{scales[0]:g} to {scales[-1]:g}" if scales else ""
+        scales = [f"{scale:g}" for scale in sorted({round(change.scale, 4) for change in low_rank})]
+        scale = " to ".join(dict.fromkeys([*scales[:1], *scales[-1:]]))
         parts = [f"{_count(len(low_rank), 'LoRA A/B pair')} (rank {ranks}, scale {scale})"] if low_rank else []
         full = len(self.changes) - len(low_rank)
         return ", ".join([*parts, *([_count(full, "full weight")] if full else [])])
@@ -117,31 +113,20 @@ def placed(lora: LoRA, config: LMConfig, *, fused: bool) -> Iterator[tuple[str, 
     """Yield (module, weight in this engine's module, its rows there as (first, count) or None for all, change)."""
     rows = fused_rows(config) if fused else {}
     for module, change in lora.changes.items():
-        weight, start, count = rows.get(f"{module}.weight", (f"{module}.weight", -1, 0))
-        yield module, weight, None if start < 0 else (start, count), change
+        weight, *place = rows.get(f"{module}.weight", (f"{module}.weight",))
+        yield module, weight, (place[0], place[1]) if place else None, change
 
 
-def merge_into(tensors: MutableMapping[str, Tensor], lora: LoRA, strength: float) -> None:
-    """Replace tensors of the checkpoint, by their names there, with tensor + strength * change.
+def merged(weight: Tensor, changes: Sequence[tuple[Change, float]], name: str, dtype: torch.dtype) -> Tensor:
+    """Return `weight` plus each strength * change, summed in float32 and rounded once, to `dtype`.
 
-    The sum is made in float32 and rounded to the tensor's dtype; nothing is changed in place. Strength 0 changes
-    nothing. Raises InputError for the strength, LoraError if a weight overflows its dtype.
+    Raises LoraError, which names the weight, if the result overflows.
     """
-    strength = check_number("strength", strength)
-    if strength == 0:
-        return
-    for module, change in lora.changes.items():
-        name = f"{module}.weight"
-        tensors[name] = merged(tensors[name], [(change, strength)], module, tensors[name].dtype)
-
-
-def merged(weight: Tensor, changes: Sequence[tuple[Change, float]], module: str, dtype: torch.dtype) -> Tensor:
-    """Return one weight with any number of (change, strength) added as in `merge_into`, rounded to `dtype` once."""
     base = weight.to(torch.float32)
     result = sum((strength * change.change(weight) for change, strength in changes), start=base).to(dtype)
     if not bool(torch.isfinite(result).all()):
         raise LoraError(
-            f"{module} overflows in {dtype_name(dtype)} with this LoRA: lower its strength, or use another dtype"
+            f"{name} overflows in {dtype_name(dtype)} with this LoRA: lower its strength, or use another dtype"
         )
     return result
 

@@ -32,13 +32,28 @@ _SUFFIXES: Mapping[str, str] = MappingProxyType(
         ".base_layer.weight": BASE_COPY,
     }
 )
+_UNSUPPORTED = "({}), which is not supported: merge it into the model where it was trained"
 _LONGEST_FIRST = tuple(sorted(_SUFFIXES, key=len, reverse=True))
-_OTHER_KINDS = {
-    "a DoRA": re.compile(r"\.(lora_magnitude_vector|dora_scale)"),
-    "a LyCORIS (LoHa, LoKr, OFT, GLoRA)": re.compile(r"\.(hada_|lokr_|oft_|boft_|a1\.weight|lora_mid)"),
-    "a LoRA with biases": re.compile(r"\.(lora_[AB]\.bias|diff_b)$"),
-}
-_WRAPPED = re.compile(r"^(module|_orig_mod)\.|_proj\.base_layer\.weight$|_proj\.original_module\.weight$")
+_FULL_MODEL = re.compile(r"(input_layernorm|embed_tokens)\.weight$")
+_FOREIGN = (
+    (
+        re.compile(r"^(module|_orig_mod)\.|_proj\.(base_layer|original_module)\.weight$"),
+        "is a training run's wrapped state (the base model with the LoRA inside), not a LoRA: use the folder "
+        "with adapter_model.safetensors and adapter_config.json",
+    ),
+    (_FULL_MODEL, "is a full model, not a LoRA: put it into models/omnivoice and choose it in Load OmniVoice"),
+    (re.compile(r"\.(lora_magnitude_vector|dora_scale)"), f"is a DoRA {_UNSUPPORTED}"),
+    (
+        re.compile(r"\.(hada_|lokr_|oft_|boft_|a1\.weight|lora_mid)"),
+        f"is a LyCORIS (LoHa, LoKr, OFT, GLoRA) {_UNSUPPORTED}",
+    ),
+    (re.compile(r"\.(lora_[AB]\.bias|diff_b)$"), f"is a LoRA with biases {_UNSUPPORTED}"),
+    (
+        re.compile(r"embed_tokens(?!.*base_layer\.weight$)"),
+        "changes the text embedding ({}), which stays on the CPU and cannot be patched: train without embed_tokens, or "
+        "merge the LoRA into the model where it was trained",
+    ),
+)
 
 
 def shown_tensor(name: str) -> str:
@@ -74,27 +89,8 @@ def check_names(names: Collection[str], source: str) -> None:
     """Raise LoraError for files that are not LoRAs, and for kinds of LoRA that are not supported."""
     if not names:
         raise LoraError(f"{source} holds no tensors: it is not a LoRA")
-    if any(_WRAPPED.search(name) for name in names):
-        raise LoraError(
-            f"{source} is a training run's wrapped state (the base model with the LoRA inside), not a LoRA: use the "
-            "folder with adapter_model.safetensors and adapter_config.json"
-        )
-    if not any(split_name(name, peft=False)[1] for name in names) and any(
-        name.endswith(("input_layernorm.weight", "embed_tokens.weight")) for name in names
-    ):
-        raise LoraError(
-            f"{source} is a full model, not a LoRA: put it into models/omnivoice and choose it in Load OmniVoice"
-        )
-    for kind, pattern in _OTHER_KINDS.items():
+    has_pairs = any(split_name(name, peft=False)[1] for name in names)
+    for pattern, message in _FOREIGN:
         found = next((name for name in names if pattern.search(name)), None)
-        if found is not None:
-            raise LoraError(
-                f"{source} is {kind} ({shown_tensor(found)}), which is not supported: merge it into the model where it "
-                "was trained"
-            )
-    text = next((name for name in names if "embed_tokens" in name and not name.endswith("base_layer.weight")), None)
-    if text is not None:
-        raise LoraError(
-            f"{source} changes the text embedding ({shown_tensor(text)}), which stays on the CPU and cannot be "
-            "patched: train without embed_tokens, or merge the LoRA into the model where it was trained"
-        )
+        if found is not None and not (has_pairs and pattern is _FULL_MODEL):
+            raise LoraError(f"{source} {message.format(shown_tensor(found))}")

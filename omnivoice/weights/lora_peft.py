@@ -2,7 +2,8 @@
 
 The scale is alpha / r, or alpha / sqrt(r) with use_rslora. rank_pattern and alpha_pattern give some modules other
 values (peft 0.21.2 tuners/lora/model.py:309, utils/other.py:1524). The patterns are regular expressions from a file
-that a stranger may have written, so only simple ones are accepted. An unknown setting is refused unless it is off.
+that a stranger may have written, so only simple ones are accepted. `peft_config.json` lists the settings that are read
+here, and those that shaped the training but not the meaning of the tensors. Others are refused unless they are off.
 """
 
 from __future__ import annotations
@@ -11,43 +12,16 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from ..errors import LoraError
 from ..intake.limits import LIMITS, shown
+from ..intake.tables import load_table
 
 MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 200
 MAX_ALPHA_PER_RANK = 1e4
 
-# Settings that shaped the training or are names, and do not change what the tensors mean.
-NEUTRAL = frozenset(
-    {
-        "auto_mapping",
-        "base_model_name_or_path",
-        "bias",
-        "corda_config",
-        "ensure_weight_tying",
-        "eva_config",
-        "exclude_modules",
-        "inference_mode",
-        "init_lora_weights",
-        "layers_pattern",
-        "layers_to_transform",
-        "loftq_config",
-        "lora_dropout",
-        "lora_ga_config",
-        "megatron_core",
-        "modules_to_save",
-        "peft_type",
-        "peft_version",
-        "qalora_group_size",
-        "revision",
-        "runtime_config",
-        "target_modules",
-        "task_type",
-    }
-)
-READ = frozenset({"r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora"})
 # Initialisations that leave the base model unchanged; others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
 UNCHANGED_BASE = (True, False, None, "gaussian", "orthogonal", "eva")
 # Names, digits and at most one wildcard, without groups: matching is cheap whatever the file says.
@@ -96,7 +70,8 @@ def parse_settings(raw: object) -> PeftSettings:
             f"this LoRA was initialised by init_lora_weights {shown(start)}, which changes the base model too: convert "
             "it to a plain LoRA with PEFT (path_initial_model_for_weight_conversion)"
         )
-    unknown = sorted(key for key in raw.keys() - NEUTRAL - READ if raw[key] not in (None, False, [], {}))
+    known = cast("dict[str, list[str]]", load_table("weights/peft_config.json"))
+    unknown = sorted(key for key in raw.keys() - {*known["read"], *known["neutral"]} if raw[key])
     if unknown:
         raise LoraError(f"adapter_config.json: {', '.join(shown(key) for key in unknown[:5])} is not supported")
     saved = raw.get("modules_to_save") or []

@@ -23,23 +23,9 @@ from ..intake.limits import MAX_CONFIG_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS
 from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import read_json
 from ..intake.tensors import read_small_tensors
+from . import lora_keys as keys
 from .lora import Change, Difference, LoRA, LowRank, Replacement, lora_targets
-from .lora_keys import (
-    ALPHA,
-    BASE_COPY,
-    DIFFERENCE,
-    DOWN,
-    EMBEDDING_DOWN,
-    EMBEDDING_UP,
-    FULL,
-    PEFT_PREFIX,
-    UP,
-    check_names,
-    module_of,
-    shown_tensor,
-    split_name,
-    without_prefix,
-)
+from .lora_keys import PEFT_PREFIX, check_names, module_of, shown_tensor, split_name, without_prefix
 from .lora_peft import PeftSettings, checked_alpha, checked_rank, parse_settings
 from .read import FLOATS
 
@@ -59,12 +45,11 @@ def read_lora(path: str | PathLike[str], config: LMConfig) -> LoRA:
     """
     where = as_path(path)
     name = shown_name(where)
-    settings = None
     if isdir(where):
         _check_folder(where, name)
-        settings = parse_settings(read_json(where / ADAPTER_CONFIG, limit=MAX_CONFIG_BYTES))
         where = where / ADAPTER
-    elif where.name == ADAPTER and isfile(where.parent / ADAPTER_CONFIG):
+    settings = None
+    if where.name == ADAPTER and isfile(where.parent / ADAPTER_CONFIG):
         settings = parse_settings(read_json(where.parent / ADAPTER_CONFIG, limit=MAX_CONFIG_BYTES))
     tensors, _ = read_small_tensors(where)
     return _assemble(tensors, config, name, settings)
@@ -127,11 +112,10 @@ def _sorted_by_module(
     for name, tensor in tensors.items():
         spelled, kind = split_name(name, peft=peft)
         module = module_of(spelled)
-        if _is_idle(tensor, module, kind) or (
-            kind == BASE_COPY and (module in known or module.endswith("embed_tokens"))
-        ):
+        copied = kind == keys.BASE_COPY and (module in known or module.endswith("embed_tokens"))
+        if copied or _is_idle(tensor, module, kind):
             unused.append(name)
-        elif not kind or module not in known or (peft and kind == ALPHA):
+        elif not kind or module not in known or (peft and kind == keys.ALPHA):
             unknown.append(name)
         elif kind in modules[module]:
             raise LoraError(f"{source} has {kind} of {shown(module)} twice, in two spellings: keep one")
@@ -153,29 +137,29 @@ def _is_idle(tensor: Tensor, module: str, kind: str) -> bool:
     PEFT wraps the codec's q_proj too if the model was loaded with it. Training the language model leaves its lora_B at
     zero, so the pair does nothing. A trained pair of the codec is refused as unknown.
     """
-    if not module.startswith("audio_tokenizer.") or kind not in (UP, DOWN):
+    if not module.startswith("audio_tokenizer.") or kind not in (keys.UP, keys.DOWN):
         return False
-    return kind == DOWN or not bool(tensor.any())
+    return kind == keys.DOWN or not bool(tensor.any())
 
 
 def _change(module: str, parts: Parts, shape: tuple[int, int], source: str, settings: PeftSettings | None) -> Change:
     """Return the one change that the tensors of a module describe."""
     kinds = set(parts)
-    if kinds == {FULL} or kinds == {DIFFERENCE}:
-        (kind,) = kinds
-        values = _checked(parts[kind][1], module, shape, source)
-        return Replacement(values) if kind == FULL else Difference(values)
-    if kinds == {EMBEDDING_DOWN, EMBEDDING_UP}:  # PEFT stores the pair of an embedding transposed
-        down, up = parts[EMBEDDING_UP][1], parts[EMBEDDING_DOWN][1]
+    if kinds == {keys.FULL}:
+        return Replacement(_checked(parts[keys.FULL][1], module, shape, source))
+    if kinds == {keys.DIFFERENCE}:
+        return Difference(_checked(parts[keys.DIFFERENCE][1], module, shape, source))
+    if kinds == {keys.EMBEDDING_DOWN, keys.EMBEDDING_UP}:  # PEFT stores the pair of an embedding transposed
+        down, up = parts[keys.EMBEDDING_UP][1], parts[keys.EMBEDDING_DOWN][1]
         down, up = (t.T if t.ndim == 2 else t for t in (down, up))
-    elif kinds - {ALPHA} == {DOWN, UP}:
-        down, up = parts[DOWN][1], parts[UP][1]
+    elif kinds - {keys.ALPHA} == {keys.DOWN, keys.UP}:
+        down, up = parts[keys.DOWN][1], parts[keys.UP][1]
     else:
         raise LoraError(f"{source} has {', '.join(sorted(kinds))} of {shown(module)}: a pair is lora_A and lora_B")
     rank = checked_rank(down.shape[0] if down.ndim else 0, module)
     down, up = _checked(down, module, (rank, shape[1]), source), _checked(up, module, (shape[0], rank), source)
     spelled = next(iter(parts.values()))[0]
-    return LowRank(down, up, _scale(spelled, rank, parts.get(ALPHA), source, settings))
+    return LowRank(down, up, _scale(spelled, rank, parts.get(keys.ALPHA), source, settings))
 
 
 def _scale(
@@ -193,7 +177,7 @@ def _scale(
     if spelled.startswith(PEFT_PREFIX):
         raise LoraError(
             f"{source} was saved by PEFT, and its scale is in the {ADAPTER_CONFIG} that belongs to it: put both into "
-            "one folder of their own, and choose that"
+            "a folder without other files, and choose the folder"
         )
     return 1.0  # ComfyUI's convention
 

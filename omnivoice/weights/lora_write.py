@@ -12,11 +12,12 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from os.path import isdir, isfile, lexists
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from ..intake.files import write_atomic
 from ..intake.folders import make_folder
 from ..intake.limits import MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
+from ..intake.tables import load_table
 from ..intake.tensors import check_header, write_tensors
 from .lora import Change, Difference, LoRA, LowRank, Replacement
 from .lora_keys import PEFT_PREFIX
@@ -36,12 +38,9 @@ from .read import FLOATS
 
 FORMAT, FORMAT_VERSION = "omnivoice_lora", "1"
 METADATA_KEYS = ("name", "base", "data", "settings", "steps", "consent")
-NO_METADATA: Mapping[str, str] = MappingProxyType({})
 # A root, a home, a drive or a share at the start of a path; and the form of access tokens.
 _PRIVATE = re.compile(r"(?:^|[\s\"'=:,;(\[{<])(?:/\w|~[/\\]|\\\\)|(?<![A-Za-z])[A-Za-z]:[\\/]|file:|\bhf_\w{16}", re.I)
 _EMBEDDING = "audio_embeddings"
-# The codec in upstream's model also has a q_proj, k_proj and v_proj, which PEFT would wrap too.
-_EXCLUDED = ".*audio_tokenizer.*"
 _NO_TARGETS = "dummy-target-modules"  # PEFT's name for no target (peft/utils/constants.py:406)
 _DIGITS = 12  # of an alpha: rank * scale then equals what was set, without rounding noise
 
@@ -69,7 +68,7 @@ def lora_tensors(lora: LoRA, dtype: torch.dtype = torch.float32) -> dict[str, Te
 def write_lora(
     path: str | PathLike[str],
     lora: LoRA,
-    metadata: Mapping[str, str] = NO_METADATA,
+    metadata: Mapping[str, str] = MappingProxyType({}),
     *,
     dtype: torch.dtype = torch.float32,
     overwrite: bool = False,
@@ -82,35 +81,30 @@ def write_lora(
     where = as_path(path)
     if where.suffix != ".safetensors":
         raise InputError(f"a LoRA file must end in .safetensors, got {shown(where.name)}")
-    tensors = lora_tensors(lora, dtype)
-    _check_size(tensors)
     about = {"format": FORMAT, "format_version": FORMAT_VERSION, **checked_metadata(metadata)}
-    return write_tensors(where, tensors, about, overwrite=overwrite)
+    return write_tensors(where, _checked_size(lora_tensors(lora, dtype)), about, overwrite=overwrite)
 
 
 def write_peft(
     folder: str | PathLike[str],
     lora: LoRA,
-    metadata: Mapping[str, str] = NO_METADATA,
+    metadata: Mapping[str, str] = MappingProxyType({}),
     *,
     rslora: bool = False,
     dropout: float = 0.0,
-    weight_of: Callable[[str], Tensor] | None = None,
     dtype: torch.dtype = torch.float32,
     overwrite: bool = False,
 ) -> Path:
     """Write adapter_model.safetensors and adapter_config.json for PEFT 0.21 on upstream's model; return the folder.
 
     A missing folder is made. rslora, dropout: what the config says about the training; rslora changes how a scale is
-    written, not its value. weight_of: module -> base weight, needed for differences, which PEFT has no form for. With
-    `overwrite`, only a LoRA that this function wrote is replaced; other files in the folder stay. Raises as
-    `write_lora` does.
+    written, not its value. With `overwrite`, only a LoRA that this function wrote is replaced; other files in the
+    folder stay. Raises as `write_lora` does, and LoraError for a difference, which PEFT has no form for.
     """
-    changes = {module: _peft_form(module, change, weight_of) for module, change in _sorted_changes(lora).items()}
+    changes = _sorted_changes(lora)
     config = peft_config(changes, rslora=rslora, dropout=dropout)
     about = {"format": "pt", "writer": FORMAT, "format_version": FORMAT_VERSION, **checked_metadata(metadata)}
-    tensors = _peft_tensors(changes, dtype)
-    _check_size(tensors)
+    tensors = _checked_size(_peft_tensors(changes, dtype))
     where = make_folder(folder)
     replaced = _check_folder(where, overwrite=overwrite)
     write_tensors(where / ADAPTER, tensors, about, overwrite=replaced)
@@ -143,25 +137,15 @@ def peft_config(changes: Mapping[str, Change], *, rslora: bool = False, dropout:
     alphas = {module: _peft_alpha(pair, module, rslora=rslora) for module, pair in pairs.items()}
     rank, rank_pattern = _common_and_others(ranks, changes)
     alpha, alpha_pattern = _common_and_others(alphas, changes)
-    full = [module for module in changes if module not in pairs]
-    config: dict[str, object] = {
+    config = {
+        **cast("dict[str, dict[str, object]]", load_table("weights/peft_config.json"))["written"],
         "alpha_pattern": alpha_pattern,
-        "auto_mapping": {"base_model_class": "OmniVoice", "parent_library": "omnivoice.models.omnivoice"},
-        "base_model_name_or_path": None,
-        "bias": "none",
-        "exclude_modules": _EXCLUDED,
-        "fan_in_fan_out": False,
-        "inference_mode": True,
-        "init_lora_weights": True,
-        "lora_alpha": 1 if alpha is None else alpha,
+        "lora_alpha": alpha,
         "lora_dropout": dropout,
-        "modules_to_save": full or None,
-        "peft_type": "LORA",
-        "r": 1 if rank is None else rank,
+        "modules_to_save": [module for module in changes if module not in pairs] or None,
+        "r": rank,
         "rank_pattern": rank_pattern,
         "target_modules": [name for name, _ in _groups(pairs, changes)] or _NO_TARGETS,
-        "task_type": None,
-        "use_dora": False,
         "use_rslora": rslora,
     }
     settings = parse_settings(config)  # what is written here can be read here
@@ -189,29 +173,23 @@ def _stored(tensor: Tensor, dtype: torch.dtype, module: str) -> Tensor:
     return copy
 
 
-def _check_size(tensors: Mapping[str, Tensor]) -> None:
+def _checked_size(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if size > MAX_TENSORS_BYTES:
         raise LoraError(
             f"the LoRA would be {size} bytes large, at most {MAX_TENSORS_BYTES} can be read again: write it in "
             "bf16, or train a lower rank"
         )
-
-
-def _peft_form(module: str, change: Change, weight_of: Callable[[str], Tensor] | None) -> Change:
-    """Return the change, with a difference turned into a full weight."""
-    if not isinstance(change, Difference):
-        return change
-    if weight_of is None:
-        raise LoraError(f"PEFT has no form for the difference of {module}: write one file, or give the base weights")
-    return Replacement(weight_of(module).detach().to(device="cpu", dtype=torch.float32) + change.values.float())
+    return tensors
 
 
 def _peft_tensors(changes: Mapping[str, Change], dtype: torch.dtype) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for module, change in changes.items():
         stem = PEFT_PREFIX + module
-        if not isinstance(change, LowRank):
+        if isinstance(change, Difference):
+            raise LoraError(f"PEFT has no form for the difference of {module}: write one file instead")
+        if isinstance(change, Replacement):
             tensors[f"{stem}.weight"] = _stored(change.values, dtype, module)
         elif module == _EMBEDDING:  # PEFT stores the pair of an embedding transposed: (r, rows) and (E, r)
             tensors[f"{stem}.lora_embedding_A"] = _stored(change.up.T, dtype, module)
@@ -249,9 +227,8 @@ def _groups(modules: Mapping[str, object], every: Mapping[str, object]) -> list[
     found: list[tuple[str, list[str]]] = []
     for kind, members in kinds.items():
         complete = sum(module.rpartition(".")[2] == kind for module in every) == len(members)
-        found += (
-            [(kind, members)] if complete and _same_layers(members, every) else [(name, [name]) for name in members]
-        )
+        exact = complete and _same_layers(members, every)
+        found += [(kind, members)] if exact else [(name, [name]) for name in members]
     return found
 
 
@@ -263,12 +240,10 @@ def _same_layers(members: list[str], every: Mapping[str, object]) -> bool:
     return not own or own == layers == {str(layer) for layer in range(len(layers))}
 
 
-def _common_and_others(
-    values: Mapping[str, float], every: Mapping[str, object]
-) -> tuple[float | None, dict[str, float]]:
-    """Return the most common value, and a pattern for each group or module with another value."""
+def _common_and_others(values: Mapping[str, float], every: Mapping[str, object]) -> tuple[float, dict[str, float]]:
+    """Return the most common value, 1 if there is none, and a pattern for each group or module with another value."""
     if not values:
-        return None, {}
+        return 1, {}
     common = Counter(values.values()).most_common(1)[0][0]
     patterns: dict[str, float] = {}
     for name, members in _groups(values, every):

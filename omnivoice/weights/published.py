@@ -1,8 +1,7 @@
-"""The published models that can be downloaded: pinned to a commit, every file with its size and SHA-256.
+"""The published models that can be downloaded, each pinned to a commit, with the size and SHA-256 of every file.
 
-Nothing else can be downloaded: there is no input for a repository, an address or a token. A file that exists already is
-never replaced, whatever it holds, because it may be somebody's fine-tune. The list is `manifest.json`; the network is
-`intake.downloads`.
+Nothing else can be downloaded: there is no input for a repository, an address or a token. An existing file is never
+replaced, because it may be somebody's fine-tune. `manifest.json` is the list; `intake.downloads` uses the network.
 """
 
 from __future__ import annotations
@@ -10,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Protocol, TypedDict, cast
+from typing import Any, cast
 
 from ..errors import FileError, InputError
 from ..intake.downloads import PUBLIC_HUB, check_hub, download_file, part_bytes
@@ -20,26 +20,8 @@ from ..intake.folders import check_space, make_folder
 from ..intake.limits import shown
 from ..intake.tables import load_table
 
-MANIFEST = "weights/manifest.json"
-
-
-class OnProgress(Protocol):
-    """Called with (bytes received or checked so far, bytes in total); may raise to cancel."""
-
-    def __call__(self, done: int, total: int, /) -> None: ...
-
-
-class _Entry(TypedDict):
-    path: str
-    size: int
-    sha256: str
-
-
-class _Model(TypedDict):
-    repository: str
-    revision: str
-    license: dict[str, str]
-    files: list[_Entry]
+OnProgress = Callable[[int, int], None]  # bytes received or checked so far, bytes in total; may raise to cancel
+_OnBytes = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -85,17 +67,12 @@ class PublishedModel:
 
 def published_models() -> dict[str, PublishedModel]:
     """Return the models by name, in the order of the list."""
-    models = cast("dict[str, dict[str, _Model]]", load_table(MANIFEST))["models"]
-    return {
-        name: PublishedModel(
-            name=name,
-            repository=model["repository"],
-            revision=model["revision"],
-            licences=dict(model["license"]),
-            files=tuple(PublishedFile(**entry) for entry in model["files"]),
-        )
-        for name, model in models.items()
-    }
+    table = cast("dict[str, dict[str, dict[str, Any]]]", load_table("weights/manifest.json"))
+    models: dict[str, PublishedModel] = {}
+    for name, model in table["models"].items():
+        files = tuple(PublishedFile(**entry) for entry in model["files"])
+        models[name] = PublishedModel(name, model["repository"], model["revision"], model["license"], files)
+    return models
 
 
 def published_model(name: object) -> PublishedModel:
@@ -131,17 +108,10 @@ def download_model(model: PublishedModel, folder: Path, *, place: str, on_progre
     return (*lines, *(f"{file.path}: downloaded, {file.size / 1e6:.1f} MB" for file, _ in missing))
 
 
-_OnBytes = Callable[[int], None]
-
-
 def _with_progress(model: PublishedModel, on_progress: OnProgress) -> list[tuple[PublishedFile, _OnBytes]]:
     """Return each file with a callback that adds the bytes of the files before it."""
-    pairs: list[tuple[PublishedFile, _OnBytes]] = []
-    before = 0
-    for file in model.files:
-        pairs.append((file, partial(_report, on_progress, before, model.size)))
-        before += file.size
-    return pairs
+    starts = accumulate((file.size for file in model.files), initial=0)
+    return [(file, partial(_report, on_progress, start, model.size)) for file, start in zip(model.files, starts)]
 
 
 def _report(on_progress: OnProgress, before: int, total: int, done: int) -> None:
@@ -159,12 +129,5 @@ def _download_missing(model: PublishedModel, folder: Path, missing: list[tuple[P
     remaining = sum(max(file.size - part_bytes(folder / file.path), 0) for file, _ in missing)
     check_space(folder, remaining, action="downloaded")
     for file, on_bytes in missing:
-        download_file(
-            model.repository,
-            model.revision,
-            file.path,
-            folder / file.path,
-            size=file.size,
-            sha256=file.sha256,
-            on_bytes=on_bytes,
-        )
+        source, target = (model.repository, model.revision, file.path), folder / file.path
+        download_file(*source, target, size=file.size, sha256=file.sha256, on_bytes=on_bytes)

@@ -68,7 +68,9 @@ def find_tensors(files: Sequence[Path], part: str) -> dict[str, Place]:
 
 def check_tensors(found: Found, table: Mapping[str, tuple[int, ...]], files: Sequence[Path]) -> None:
     """Refuse files whose names or shapes differ from `table`, without reading values."""
-    _check_keys(set(table), set(found), files)
+    unknown, missing = sorted(found.keys() - table.keys()), sorted(table.keys() - found.keys())
+    if unknown or missing:
+        raise CheckpointError(_explain_keys(unknown, missing, files))
     for name, place in found.items():
         shape = tuple(place.info.shape)
         if shape != table[name]:
@@ -109,36 +111,25 @@ def read_tensors(
 
 
 def read_tensor(source: MappedTensors, name: str, place: Place, dtype: torch.dtype) -> Tensor:
-    """Return one tensor as stored, after checking that its values are finite and fit `dtype`."""
-    raw = source.get(place.stored)
-    _check_values(raw, name, place.path, dtype)
+    """Return one tensor as stored. Raises CheckpointError for integers, NaN and Inf, and for overflow in `dtype`."""
+    raw, where = source.get(place.stored), f"{place.path.name}: {name}"
+    if raw.dtype not in FLOATS:
+        raise CheckpointError(f"{where} is {raw.dtype}, allowed are float32, float16 and bfloat16")
+    ends = torch.stack(torch.aminmax(raw))
+    if not bool(torch.isfinite(ends).all()):
+        raise CheckpointError(f"{where} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
+    if not bool(torch.isfinite(ends.to(dtype)).all()):
+        raise CheckpointError(f"{where} overflows in {dtype_name(dtype)}: load it as bf16 or fp32")
     return raw
 
 
-def _check_values(raw: Tensor, name: str, path: Path, dtype: torch.dtype) -> None:
-    """Refuse integers, NaN and Inf, and values that would become Inf in `dtype`."""
-    if raw.dtype not in FLOATS:
-        raise CheckpointError(f"{path.name}: {name} is {raw.dtype}, allowed are float32, float16 and bfloat16")
-    ends = torch.stack(torch.aminmax(raw))
-    if not bool(torch.isfinite(ends).all()):
-        raise CheckpointError(f"{path.name}: {name} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
-    if not bool(torch.isfinite(ends.to(dtype)).all()):
-        raise CheckpointError(f"{path.name}: {name} overflows in {dtype_name(dtype)}: load it as bf16 or fp32")
-
-
-def _check_keys(expected: set[str], found: set[str], files: Sequence[Path]) -> None:
-    unknown, missing = sorted(found - expected), sorted(expected - found)
-    if not unknown and not missing:
-        return
+def _explain_keys(unknown: Sequence[str], missing: Sequence[str], files: Sequence[Path]) -> str:
     where = files[0].name if len(files) == 1 else f"{len(files)} files in {files[0].parent.name}"
     hint = ""
     if any(name.startswith(("module.", "_orig_mod.", "model.llm.")) for name in unknown):
         hint = "; these are a training run's wrapped weights: export the plain model first"
     elif any("lora_" in name or name.startswith("base_model.") for name in unknown):
         hint = "; this is a LoRA adapter, not a model: load the base model and apply the adapter to it"
-    parts = [
-        f"{len(names)} {kind}: {', '.join(names[:5])}"
-        for kind, names in (("unknown", unknown), ("missing", missing))
-        if names
-    ]
-    raise CheckpointError(f"{where} does not hold this model's tensors ({'; '.join(parts)}){hint}")
+    kinds = {"unknown": unknown, "missing": missing}
+    parts = [f"{len(names)} {kind}: {', '.join(names[:5])}" for kind, names in kinds.items() if names]
+    return f"{where} does not hold this model's tensors ({'; '.join(parts)}){hint}"

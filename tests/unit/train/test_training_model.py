@@ -17,8 +17,9 @@ from omnivoice.train.clips import Clip, Dataset, Rejected
 from omnivoice.train.model import TrainingModel
 from omnivoice.train.schedule import learning_rate
 from omnivoice.train.settings import LINEARS, PRESETS, Masking, TrainSettings, settings_from
-from omnivoice.weights.lora import Difference, LowRank, Replacement, merge_into
+from omnivoice.weights.lora import Difference, LowRank, Replacement
 from tests.unit.train.training_fixtures import CPU, SMALL, random_clips, tiny_model, tiny_tokenizer, tiny_trainer
+from tests.unit.weights.lora_fixtures import with_lora
 
 
 def loss_of(trainer: object) -> float:
@@ -44,10 +45,7 @@ def test_merged_is_applied(modules: str) -> None:
     lora = trained_lora(trainer.model, "x")
     assert {type(c) for c in lora.changes.values()} == ({LowRank, Difference} if modules == "full" else {LowRank})
     lm, text = tiny_model()
-    tensors = {name: weight.detach().clone() for name, weight in lm.state_dict().items()}
-    half = dict(tensors)
-    merge_into(tensors, lora, 1.0)
-    merge_into(half, lora, 0.5)
+    tensors, half = (with_lora(lm.state_dict(), lora, strength) for strength in (1.0, 0.5))
     for name, base in lm.state_dict().items():
         torch.testing.assert_close(2 * (half[name] - base), tensors[name] - base, rtol=0, atol=1e-6)
     lm.load_state_dict(tensors)

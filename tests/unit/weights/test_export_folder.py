@@ -16,8 +16,9 @@ from omnivoice.errors import LoraError
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.export import export_checkpoint
 from omnivoice.weights.export_folder import export_folder
-from omnivoice.weights.lora import Difference, LoRA, merge_into
+from omnivoice.weights.lora import Difference, LoRA
 from omnivoice.weights.lora_read import read_lora
+from tests.unit.weights.lora_fixtures import with_lora
 
 NORM, TEXT, HEADS = "llm.layers.1.self_attn.q_norm.weight", "llm.embed_tokens.weight", "audio_heads.weight"
 CODEC = "audio_tokenizer"
@@ -160,10 +161,9 @@ def test_loras_add_up_in_either_form(files, root, original, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(spoken(place), spoken(one)))
 
 
-def test_one_lora_is_merge_into(files, root, original, tmp_path):
+def test_one_lora(files, root, original, tmp_path):
     lora = read_lora(root / "tests/assets/lora/saved", files.lm_config)
-    expected = dict(original)
-    merge_into(expected, lora, 0.5)
+    expected = with_lora(original, lora, 0.5)
     assert same(load_file(export_folder(files, tmp_path / "m", loras=[(lora, 0.5)]) / "model.safetensors"), expected)
 
 

@@ -6,20 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, safe_open
 
-from omnivoice import Engine, GenerationRequest, InputError, Sampling
+from omnivoice import Engine, GenerationRequest, Sampling
 from omnivoice.errors import LoraError
 from omnivoice.generate.pack import Item, pack_items
-from omnivoice.weights.lora import (
-    Difference,
-    LoRA,
-    LowRank,
-    Replacement,
-    lora_targets,
-    merge_into,
-    placed,
-    relative_size,
-)
+from omnivoice.weights.lora import Difference, LoRA, LowRank, Replacement, lora_targets, merged, placed, relative_size
 from omnivoice.weights.lora_read import read_lora
+from tests.unit.weights.lora_fixtures import with_lora
 
 CASES = ["base", "plain", "saved", "patterns", "llm_only"]
 CPU = torch.device("cpu")
@@ -78,8 +70,7 @@ def test_tokens_and_logits_equal_pefts(checkpoint, loras, recorded, name):
 def test_merging_equals_patching(checkpoint, loras, weights, name):
     engine = Engine.load(checkpoint)
     lora = read_lora(loras / name, engine.lm.config)
-    weights = {key: tensor.float() for key, tensor in weights.items()}
-    merge_into(weights, lora, 1.0)
+    weights = with_lora({key: tensor.float() for key, tensor in weights.items()}, lora, 1.0)
     apply_in_place(engine, lora)
     state = engine.lm.state_dict()
     for module, patched, rows, _ in placed(lora, engine.lm.config, fused=True):
@@ -87,10 +78,9 @@ def test_merging_equals_patching(checkpoint, loras, weights, name):
         torch.testing.assert_close(part, weights[f"{module}.weight"], atol=1e-6, rtol=0)
 
 
-def test_merge_is_the_formula_in_float32_and_touches_nothing_else(engine, loras, weights):
+def test_merging_is_the_formula_in_float32(engine, loras, weights):
     lora = read_lora(loras / "plain", engine.lm.config)
-    merged = dict(weights)
-    merge_into(merged, lora, -0.7)
+    result = with_lora(weights, lora, -0.7)
     down, up = (
         load_file(loras / "plain" / "adapter_model.safetensors")[
             f"base_model.model.llm.layers.2.mlp.up_proj.lora_{side}.weight"
@@ -98,38 +88,22 @@ def test_merge_is_the_formula_in_float32_and_touches_nothing_else(engine, loras,
         for side in "AB"
     )
     name = "llm.layers.2.mlp.up_proj.weight"
-    assert torch.equal(merged[name], (weights[name].float() + -0.7 * (8 / 4 * (up @ down))).half())
-    changed = {key for key in weights if not torch.equal(merged[key], weights[key])}
+    assert torch.equal(result[name], (weights[name].float() + -0.7 * (8 / 4 * (up @ down))).half())
+    changed = {key for key in weights if not torch.equal(result[key], weights[key])}
     assert changed == {f"{module}.weight" for module in lora.changes} and len(changed) == 21
-
-
-@pytest.mark.parametrize("name", CASES[1:])
-def test_strength_0_leaves_every_bit(engine, loras, weights, name):
-    merged = dict(weights)
-    merge_into(merged, read_lora(loras / name, engine.lm.config), 0)
-    assert all(merged[key] is tensor for key, tensor in weights.items())
-
-
-@pytest.mark.parametrize("strength", [11, -10.5, float("nan"), "1", None, True])
-def test_strength_out_of_range(strength):
-    with pytest.raises(InputError, match=r"strength must be -10 to 10, got"):
-        merge_into({}, LoRA("x", {}), strength)
 
 
 def test_a_whole_weight_at_strength_1_is_that_weight():
     base, other = torch.randn(5, 4), torch.randn(5, 4)
-    tensors = {"m.weight": base}
-    merge_into(tensors, LoRA("x", {"m": Replacement(other)}), 1.0)
-    torch.testing.assert_close(tensors["m.weight"], other, atol=1e-6, rtol=0)
-    tensors = {"m.weight": base}
-    merge_into(tensors, LoRA("x", {"m": Replacement(other)}), 0.5)
-    torch.testing.assert_close(tensors["m.weight"], (base + other) / 2)
+    for strength, expected in ((1.0, other), (0.5, (base + other) / 2)):
+        result = merged(base, [(Replacement(other), strength)], "m.weight", torch.float32)
+        torch.testing.assert_close(result, expected, atol=1e-6, rtol=0)
 
 
 def test_overflow_is_refused_by_name():
-    tensors = {"m.weight": torch.ones(2, 2, dtype=torch.float16)}
-    with pytest.raises(LoraError, match=r"m overflows in fp16 with this LoRA: lower its strength"):
-        merge_into(tensors, LoRA("x", {"m": Difference(torch.full((2, 2), 5e4))}), 2.0)
+    changes = [(Difference(torch.full((2, 2), 5e4)), 2.0)]
+    with pytest.raises(LoraError, match=r"m\.weight overflows in fp16 with this LoRA: lower its strength"):
+        merged(torch.ones(2, 2), changes, "m.weight", torch.float16)
 
 
 def test_relative_size_needs_no_product():

@@ -6,14 +6,15 @@ import pytest
 import torch
 from safetensors.torch import load_file, safe_open, save_file
 
-from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, Sampling, Waveform
+from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, InputError, Sampling, Waveform
 from omnivoice.__main__ import main
 from omnivoice.errors import LoraError
 from omnivoice.intake import tensors as intake_tensors
 from omnivoice.weights import is_checkpoint, locate_checkpoint
 from omnivoice.weights.export import export_checkpoint
-from omnivoice.weights.lora import Difference, LoRA, merge_into
+from omnivoice.weights.lora import Difference, LoRA
 from omnivoice.weights.lora_read import read_lora
+from tests.unit.weights.lora_fixtures import with_lora
 
 METADATA = {"format": "omnivoice_checkpoint", "format_version": "1"}
 
@@ -90,11 +91,23 @@ def test_a_merged_lora_speaks_as_pefts_model(checkpoint, root, tmp_path):
     request = GenerationRequest(text="Good morning everyone.", seed=11, duration=1.0, sampling=Sampling(steps=6))
     tokens = load_file(assets / "recorded.safetensors")["saved/tokens"].long()
     assert torch.equal(Engine.load(path).generate([request])[0].codes[0], tokens)
-    plain = export_checkpoint(files, tmp_path / "plain.safetensors", loras=[(lora, 0)])
-    merged = export_checkpoint(files, tmp_path / "half.safetensors", loras=[(lora, 0.5)])
-    expected = load_file(plain)
-    merge_into(expected, lora, 0.5)
-    assert all(torch.equal(tensor, expected[name]) for name, tensor in load_file(merged).items())
+    plain = export_checkpoint(files, tmp_path / "plain.safetensors")
+    half = export_checkpoint(files, tmp_path / "half.safetensors", loras=[(lora, 0.5)])
+    expected = with_lora(load_file(plain), lora, 0.5)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in load_file(half).items())
+
+
+def test_strength_0_leaves_every_bit(checkpoint, root, tmp_path):
+    files = locate_checkpoint(checkpoint)
+    loras = [(read_lora(root / "tests" / "assets" / "lora" / "saved", files.lm_config), 0)]
+    plain, same = (tmp_path / f"{name}.safetensors" for name in ("plain", "same"))
+    assert export_checkpoint(files, plain).read_bytes() == export_checkpoint(files, same, loras=loras).read_bytes()
+
+
+@pytest.mark.parametrize("strength", [11, -10.5, float("nan"), "1", None, True])
+def test_strength_out_of_range(checkpoint, tmp_path, strength):
+    with pytest.raises(InputError, match=r"strength must be -10 to 10, got"):
+        export_checkpoint(locate_checkpoint(checkpoint), tmp_path / "m.safetensors", loras=[(LoRA("x", {}), strength)])
 
 
 def test_a_failing_export_leaves_nothing(checkpoint, tmp_path):
