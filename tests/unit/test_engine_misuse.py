@@ -20,7 +20,7 @@ from omnivoice import (
     VoicePrompt,
     Waveform,
 )
-from omnivoice.commands import info
+from omnivoice.commands import models
 from omnivoice.intake import paths
 
 FAST = Sampling(steps=2)
@@ -142,7 +142,7 @@ def test_an_unreadable_models_folder_holds_no_model(tmp_path, monkeypatch):
     monkeypatch.delenv("OMNIVOICE_MODEL", raising=False)
     monkeypatch.setattr("pathlib.Path.iterdir", refuse)
     with pytest.raises(CheckpointError, match="no OmniVoice model found"):
-        info.find_model(None)
+        models.find_model(None)
 
 
 def test_surrogates_in_an_argument_are_read_as_the_bytes_they_stand_for():
