@@ -56,7 +56,7 @@ class LoadOmniVoice(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, model_name: object = None, dtype: object = None, graphs: object = None) -> str:
-        return host.models.model_fingerprint(model_name)
+        return host.folders.fingerprint(host.models.model_folder, model_name)
 
     @classmethod
     @host.values.guarded

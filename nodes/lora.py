@@ -50,7 +50,7 @@ class ApplyLoRA(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, lora_name: object = None, strength: object = None, **linked: object) -> str:
-        return host.lora.lora_fingerprint(lora_name)
+        return host.folders.fingerprint(host.lora.find_lora, lora_name)
 
     @classmethod
     @host.values.guarded

@@ -10,8 +10,7 @@ from fractions import Fraction
 
 from comfy_api.latest import io
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import LIMITS, check_integer, check_number, shown
+from ..omnivoice.intake.limits import LIMITS, check_choice, check_integer, check_number
 from . import host
 from .widgets import CATEGORY, float_input
 
@@ -95,10 +94,9 @@ class FramesToSeconds(io.ComfyNode):
 def frames_from_seconds(seconds: object, fps: object, rounding: object = "up") -> int:
     """Return the number of video frames that `seconds` takes; raises InputError for a value out of range."""
     length, rate = Fraction(check_number("seconds", seconds)), Fraction(check_number("fps", fps))
-    if not isinstance(rounding, str) or rounding not in ROUNDING:
-        raise InputError(f"rounding must be one of {', '.join(ROUNDING)}, got {shown(rounding)}")
+    rounded = ROUNDING[check_choice("rounding", rounding, ROUNDING)]
     closest = round(length * rate)
-    return closest if abs(closest / rate - length) < _SHORTEST_SECONDS else ROUNDING[rounding](length * rate)
+    return closest if abs(closest / rate - length) < _SHORTEST_SECONDS else rounded(length * rate)
 
 
 def seconds_from_frames(frames: object, fps: object) -> float:

@@ -54,7 +54,7 @@ class Transcribe(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, audio: object = None, model_name: object = None, language: object = None) -> str:
-        return host.transcribe.model_fingerprint(model_name)
+        return host.folders.fingerprint(host.transcribe.model_folder, model_name)
 
     @classmethod
     @host.values.guarded

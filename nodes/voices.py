@@ -115,7 +115,7 @@ class LoadVoice(io.ComfyNode):
 
     @classmethod
     def fingerprint_inputs(cls, voice_name: object = None, model: object = None) -> str:
-        return host.voices.voice_fingerprint(voice_name)
+        return host.folders.fingerprint(host.voices.find_voice, voice_name)
 
     @classmethod
     @host.values.guarded

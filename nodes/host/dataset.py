@@ -7,7 +7,6 @@ ComfyUI's user folder. The engine reads and checks the recordings (`train.datase
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from os.path import isdir  # unlike Path.is_dir, it never raises
 from pathlib import Path
@@ -18,9 +17,8 @@ import folder_paths
 import torch
 
 from ...omnivoice.constants import SAMPLE_RATE
-from ...omnivoice.errors import AudioError, FileError, InputError
+from ...omnivoice.errors import AudioError, InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
-from ...omnivoice.intake.paths import match_name
 from ...omnivoice.text.languages import language_id
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.dataset import build_dataset, graph_rows
@@ -58,18 +56,10 @@ def folder_names() -> list[str]:
 def dataset_folder(name: object) -> Path | None:
     """Return the folder that `name` means in a fresh list, None for the entry that means no folder.
 
-    Case, Unicode form and kind of slash may differ. Raises InputError.
+    Raises InputError.
     """
-    if name == NO_FOLDER:
-        return None
     found = dataset_folders()
-    match = match_name(name, found)
-    if match is None:
-        raise InputError(
-            f"folder must be a folder in ComfyUI's input or datasets folder, got {shown(name)}: press R to refresh the "
-            "list"
-        )
-    return found[match]
+    return None if name == NO_FOLDER else found[folders.chosen("folder", name, found, none=NO_FOLDER)]
 
 
 def _language(name: object) -> str | None:
@@ -78,14 +68,10 @@ def _language(name: object) -> str | None:
     return language_id(name)
 
 
-def fingerprint(name: object) -> str:
+def fingerprint(names: object) -> str:
     """Return a text that changes when a file in the folder does; empty if the name is linked, unknown or no folder."""
-    stamps = []
-    for one in name if isinstance(name, list) else [name]:
-        with contextlib.suppress(FileError, InputError):
-            folder = dataset_folder(one)
-            stamps += [] if folder is None else [dataset_stamp(folder)]
-    return " ".join(stamps)
+    given = names if isinstance(names, list) else [names]
+    return " ".join(folders.fingerprint(dataset_folder, name, dataset_stamp) for name in given)
 
 
 def rows_from(name: object, audio: Sequence[object] | None, text: Sequence[object] | None) -> Manifest:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import folder_paths
 
-from ...omnivoice.errors import InputError
+from ...omnivoice.errors import FileError, InputError
 from ...omnivoice.intake.files import file_stamp
 from ...omnivoice.intake.limits import shown
 from ...omnivoice.intake.paths import match_name
@@ -95,17 +95,19 @@ def is_inside(path: str | Path, root: Path) -> bool:
     return False
 
 
-def chosen(models: Mapping[str, Path], name: object, *, missing: str) -> Path:
-    """Return the place of the model `name` in a list made just now, whatever its case and Unicode form.
+def chosen(input_name: str, name: object, places: Mapping[str, Path], *, none: str = "", missing: str = "") -> str:
+    """Return the key of `places`, a list made just now, that `name` means. Case, Unicode form and slashes may differ.
 
-    Raises InputError for any other name, and with the message `missing` if the list is empty.
+    Raises InputError for other names, with the message `missing` if `places` is empty. none: the entry of the menu that
+    stands for no choice, for the message.
     """
-    match = match_name(name, models)
+    match = match_name(name, places)
     if match is not None:
-        return models[match]
-    if not models:
+        return match
+    if missing and not places:
         raise InputError(missing)
-    raise InputError(f"model_name must be one of {named([*models])}, got {shown(name)}: press R to refresh the list")
+    names = named([*filter(None, [none]), *places])
+    raise InputError(f"{input_name} must be one of {names}, got {shown(name)}: press R to refresh the list")
 
 
 def stamp(place: Path) -> str:
@@ -113,3 +115,15 @@ def stamp(place: Path) -> str:
     files = [path for pattern in ("*", "*/*") for path in place.glob(pattern)] if place.is_dir() else [place]
     wanted = sorted(path for path in files if path.suffix in (".json", ".safetensors"))
     return " ".join(f"{path.relative_to(place)} {file_stamp(path)}" for path in wanted)
+
+
+def fingerprint(find: Callable[[object], Path | None], name: object, stamp_of: Callable[[Path], str] = stamp) -> str:
+    """Return `stamp_of` the file or folder that `find(name)` finds, so that ComfyUI notices when it is replaced.
+
+    The text is empty if `name` stands for no choice, is linked, or is unknown.
+    """
+    try:
+        place = find(name)
+        return "" if place is None else stamp_of(place)
+    except (FileError, InputError):
+        return ""

@@ -16,11 +16,10 @@ from comfy.weight_adapter import LoRAAdapter
 from torch import Tensor
 
 from ...omnivoice.errors import InputError, LoraError
-from ...omnivoice.intake.limits import check_number, shown
-from ...omnivoice.intake.paths import match_name
+from ...omnivoice.intake.limits import check_number
 from ...omnivoice.text.vocabulary import named
 from ...omnivoice.weights.lora import Change, LoRA, LowRank, lora_targets, placed, relative_size
-from ...omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, lora_stamp, read_lora
+from ...omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, read_lora
 from . import folders, models
 
 KEY = "loras"
@@ -53,28 +52,10 @@ def lora_names() -> list[str]:
     return [NO_FILE, *lora_paths()]
 
 
-def find_lora(name: object) -> Path | None:
-    """Return the file or folder of a name in a list made just now, None for NO_FILE; raises InputError for others.
-
-    Unicode forms, upper and lower case, and / and \\ need not match.
-    """
-    if name == NO_FILE:
-        return None
+def find_lora(name: object, *, none: str = NO_FILE, input_name: str = "lora_name") -> Path | None:
+    """Return the file or folder of a name in a list made just now, None for `none`; raises InputError for others."""
     paths = lora_paths()
-    match = match_name(name, paths)
-    if match is None:
-        choices = f"one of {named([*paths])}" if paths else f"{NO_FILE!r}, as models/loras holds no LoRA"
-        raise InputError(f"lora_name must be {choices}, got {shown(name)}: press R to refresh the list")
-    return paths[match]
-
-
-def lora_fingerprint(name: object) -> str:
-    """Return a text that changes when the LoRA's files are edited or replaced; empty for no file or an unknown name."""
-    try:
-        path = find_lora(name)
-    except InputError:
-        return ""
-    return "" if path is None else lora_stamp(path)
+    return None if name == none else paths[folders.chosen(input_name, name, paths, none=none)]
 
 
 def apply_lora(model: models.LoadedModel, name: object, tensors: object, strength: object) -> Applied:

@@ -24,7 +24,7 @@ from ...omnivoice.devices import AUTO, DTYPES, FASTEST, codec_device, fastest_dt
 from ...omnivoice.engine import Engine
 from ...omnivoice.errors import InputError
 from ...omnivoice.generate.graphs import GRAPH_MODES
-from ...omnivoice.intake.limits import shown
+from ...omnivoice.intake.limits import check_choice
 from ...omnivoice.intake.paths import match_name
 from ...omnivoice.types import ALL_SPEEDUPS
 from ...omnivoice.weights import demo, is_checkpoint
@@ -85,25 +85,13 @@ def model_folder(name: object) -> Path:
     models = model_folders()
     if [*models] == [demo.NAME] and match_name(name, models) is None:
         raise InputError(f"{NO_MODEL} except the demo voice: {HOW_TO_GET}")
-    return folders.chosen(models, name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
-
-
-def model_fingerprint(name: object) -> str:
-    """Return a text that changes when a file of the model is edited or replaced, so that ComfyUI loads it again.
-
-    It is empty for a name that is linked or not found.
-    """
-    try:
-        return folders.stamp(model_folder(name))
-    except InputError:
-        return ""
+    return models[folders.chosen("model_name", name, models, missing=f"{NO_MODEL}: {HOW_TO_GET}")]
 
 
 def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     """Load the named model for ComfyUI's device; its weights wait on the offload device until they are needed."""
     folder = model_folder(name)
-    if graphs not in GRAPH_MODES:
-        raise InputError(f"graphs must be one of {', '.join(GRAPH_MODES)}, got {shown(graphs)}")
+    check_choice("graphs", graphs, GRAPH_MODES)
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
     use_graphs = graphs == "auto" and not getattr(comfy_args, "disable_cuda_graphs", False)
     engine = Engine.load(
@@ -138,13 +126,11 @@ def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
     auto: ComfyUI's own choice, including its flags, with bf16 preferred to fp16; float32 on CPUs and MPS. fastest: the
     same, except bf16 on CPUs that are faster with it.
     """
-    if choice != AUTO:
-        if not isinstance(choice, str) or choice not in (*DTYPES, FASTEST):
-            raise InputError(f"dtype must be one of {AUTO}, {', '.join(DTYPES)}, {FASTEST}, got {shown(choice)}")
-        if choice != FASTEST:
-            return DTYPES[choice]
-        if mm.is_device_cpu(device):
-            return fastest_dtype(device)
+    choice = check_choice("dtype", choice, (AUTO, *DTYPES, FASTEST))
+    if choice in DTYPES:
+        return DTYPES[choice]
+    if choice == FASTEST and mm.is_device_cpu(device):
+        return fastest_dtype(device)
     if mm.is_device_cpu(device) or mm.is_device_mps(device):
         return torch.float32
     dtype = mm.unet_dtype(device, supported_dtypes=[torch.bfloat16, torch.float16, torch.float32])

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...omnivoice.errors import AudioError, InputError
-from ...omnivoice.intake.limits import GIB, check_integer, shown
+from ...omnivoice.intake.limits import GIB, check_choice, check_integer
 from ...omnivoice.types import Waveform
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ class Layout:
 
 def draw(recordings: Sequence[Waveform], scale: object, width: object, height: object) -> Tensor:
     """Return a picture of each recording as ComfyUI's IMAGE, [B, height, width, 3] float32, 0-1."""
-    if not isinstance(scale, str) or scale not in SCALES:
-        raise InputError(f"scale must be one of {', '.join(SCALES)}, got {shown(scale)}")
+    scale = check_choice("scale", scale, SCALES)
     layout = Layout(
         check_integer("image_width", width, shown_as="width"), check_integer("image_height", height, shown_as="height")
     )

@@ -27,7 +27,6 @@ from ...omnivoice.errors import FileError, InputError, NumericError
 from ...omnivoice.intake.files import append_line
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import shown
-from ...omnivoice.intake.paths import match_name
 from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
@@ -39,8 +38,8 @@ from ...omnivoice.weights.lora import LoRA, LowRank
 from ...omnivoice.weights.lora_read import read_lora
 from ...omnivoice.weights.lora_write import lora_tensors
 from ..inputs.training import MAX_RUNS, TrainingOptions, TrainingRequest, check_run_name, request_from
-from . import models
-from .lora import lora_fingerprint, lora_paths
+from . import folders, models
+from .lora import find_lora, lora_paths
 from .training_model import private_copy, training_dtype, training_mode
 from .training_run import TrainingRun
 
@@ -83,7 +82,7 @@ def fingerprint(run_name: object, existing_lora: object) -> str:
         for name in sorted(os.listdir(root)):
             if own.fullmatch(name) and isfile(root / name / KEPT):
                 kept.append((name, (root / name / KEPT).stat().st_size))
-    return lora_fingerprint(existing_lora) + (repr(kept) if kept else "")
+    return folders.fingerprint(_existing_path, existing_lora) + (repr(kept) if kept else "")
 
 
 def train_lora(
@@ -121,21 +120,23 @@ def train_lora(
     return Trained(tensors, losses, steps, "\n".join(report), warnings)
 
 
+def _existing_path(name: object) -> Path | None:
+    return None if name is None else find_lora(name, none=NO_LORA, input_name="existing_lora")
+
+
 def _existing(model: models.LoadedModel, request: TrainingRequest) -> tuple[LoRA | None, int]:
     """Return the LoRA to start from, if any, and the number of steps in its name."""
-    name, rank = request.existing_lora, request.settings.rank
-    if name is None or name == NO_LORA:
+    rank, path = request.settings.rank, _existing_path(request.existing_lora)
+    if path is None:
         return None, 0
-    paths = lora_paths()
-    match = match_name(name, paths)
-    if match is None:
-        raise InputError(f"existing_lora must be {NO_LORA} or one of models/loras, got {shown(name)}: press R")
-    lora = read_lora(paths[match], model.engine.lm.config)
+    lora = read_lora(path, model.engine.lm.config)
     ranks = {change.rank for change in lora.changes.values() if isinstance(change, LowRank)}
     if ranks != {rank}:
         found = ", ".join(map(str, sorted(ranks))) or "none"
-        raise InputError(f"existing_lora {shown(match)} has rank {found}, this training {rank}: set rank to {found}")
-    steps = _STEPS_IN_NAME.search(match)
+        raise InputError(
+            f"existing_lora {shown(path.name)} has rank {found}, this training {rank}: set rank to {found}"
+        )
+    steps = _STEPS_IN_NAME.search(path.name)
     return lora, int(steps.group(1)) if steps else 0
 
 

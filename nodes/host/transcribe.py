@@ -120,15 +120,8 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """Return the folder of a model in a list made just now; raises InputError that says what to put where."""
-    return folders.chosen(model_folders(), name, missing=f"{NO_MODEL}: {HOW_TO_GET}")
-
-
-def model_fingerprint(name: object) -> str:
-    """Return a text that changes when a file of the model does; empty for a name that is linked or not found."""
-    try:
-        return folders.stamp(model_folder(name))
-    except InputError:
-        return ""
+    models = model_folders()
+    return models[folders.chosen("model_name", name, models, missing=f"{NO_MODEL}: {HOW_TO_GET}")]
 
 
 def load_whisper(name: object) -> Whisper:

@@ -18,13 +18,12 @@ from comfy_execution.graph_utils import ExecutionBlocker
 
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import FileError, InputError
-from ...omnivoice.intake.files import file_stamp
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
 from ...omnivoice.intake.paths import check_file_name, find_like, match_name
 from ...omnivoice.intake.voice_files import clean_label, clean_voice_text, read_voice, write_voices
 from ...omnivoice.text.languages import language_id, language_options
-from ...omnivoice.text.vocabulary import MAX_NAMED, named
+from ...omnivoice.text.vocabulary import MAX_NAMED
 from ...omnivoice.types import VoicePrompt
 from . import folders, models, values
 
@@ -51,31 +50,17 @@ def voice_names() -> list[str]:
     return sorted(voice_files()) or [NO_VOICE]
 
 
-def find_voice(name: object) -> tuple[str, Path]:
-    """Return the name and file of a voice in a fresh list; raises InputError if it is not there."""
-    files = voice_files()
-    if not files:
-        raise InputError(f"{NO_VOICE}: {HOW_TO_GET}")
-    found = match_name(_without_suffix(name) if isinstance(name, str) else name, files)
-    if found is None:
-        some = named(sorted(files))
-        raise InputError(f"voice_name must be one of {some}, got {shown(name)}: it may have been deleted; press R")
-    return found, files[found]
-
-
-def voice_fingerprint(name: object) -> str:
-    """Return a text that changes when the voice's file does; empty for a name that is linked or not found."""
-    try:
-        return file_stamp(find_voice(name)[1])
-    except InputError:
-        return ""
+def find_voice(name: object) -> Path:
+    """Return the file of a voice in a fresh list; raises InputError if it is not there."""
+    files, given = voice_files(), _without_suffix(name) if isinstance(name, str) else name
+    return files[folders.chosen("voice_name", given, dict(sorted(files.items())), missing=f"{NO_VOICE}: {HOW_TO_GET}")]
 
 
 def load_voice(name: object) -> tuple[VoicePrompt, str]:
     """Return the voice and one line about it; raises InputError for an unknown name, FileError for a bad file."""
-    found, file = find_voice(name)
+    file = find_voice(name)
     voice = read_voice(file)
-    return voice, describe(found, voice)
+    return voice, describe(_name_of(file), voice)
 
 
 def preview(model: object, voice: VoicePrompt) -> object:
@@ -224,8 +209,9 @@ def _holds(file: Path, voice: VoicePrompt) -> bool:
 
 
 def _name_of(file: Path) -> str:
-    """Return the name of a voice in the first place of the library, where voices are saved."""
-    return _without_suffix(file.relative_to(folders.roots(FOLDER)[0]).as_posix())
+    """Return the name of a voice: the path of its file below its place in the library, without the suffix."""
+    root = next(root for root in folders.roots(FOLDER) if file.is_relative_to(root))
+    return _without_suffix(file.relative_to(root).as_posix())
 
 
 def _without_suffix(name: str) -> str:

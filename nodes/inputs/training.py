@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...omnivoice.errors import InputError
-from ...omnivoice.intake.limits import check_text_length, shown
+from ...omnivoice.intake.limits import check_choice, check_text_length, shown
 from ...omnivoice.train.results import check_result_name
-from ...omnivoice.train.settings import BY_PRESET, TrainSettings, check_choice, settings_for, settings_from
+from ...omnivoice.train.settings import BY_PRESET, TrainSettings, settings_for, settings_from
 
 OPEN: Mapping[str, float] = MappingProxyType({**dict.fromkeys(BY_PRESET, 0), "warmup": -1})
 STOP, KEEP = "stop the workflow", "keep what was trained"

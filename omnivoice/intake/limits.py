@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -166,6 +166,13 @@ def check_number(name: str, value: object, *, shown_as: str = "") -> float | int
     if not math.isfinite(number) or not inside or number > limit.high:
         raise error
     return number
+
+
+def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
+    """Return `value` if it is one of `allowed`; raises InputError, which calls it `name`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
+    return value
 
 
 def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:

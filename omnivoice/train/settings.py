@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from ..devices import AUTO, DTYPES
 from ..errors import InputError
-from ..intake.limits import check_number, shown
+from ..intake.limits import check_choice, check_number, shown
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
@@ -144,13 +144,6 @@ class TrainSettings:
         """Return every setting by name, ready for JSON."""
         table = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**table, "masking": {f.name: getattr(self.masking, f.name) for f in fields(self.masking)}}
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `allowed`; raises InputError, which calls it `name`."""
-    if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
-    return value
 
 
 def settings_from(table: Mapping[str, object], base: TrainSettings | None = None) -> TrainSettings:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..config import LMConfig
 from ..errors import LoraError
-from ..intake.files import file_stamp
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import read_json
@@ -194,9 +193,3 @@ def _checked(tensor: Tensor, module: str, shape: tuple[int, ...], source: str) -
     if not bool(torch.isfinite(tensor).all()):
         raise LoraError(f"{source}: {shown(module)} holds NaN or Inf: the training failed, use an earlier checkpoint")
     return tensor.cpu()
-
-
-def lora_stamp(path: Path) -> str:
-    """Return a text that changes when a file of the LoRA is edited or replaced, for a host's cache."""
-    files = [path / ADAPTER, path / ADAPTER_CONFIG] if isdir(path) else [path]
-    return " ".join(f"{file.name} {file_stamp(file)}" for file in files)

@@ -241,7 +241,7 @@ def test_refusals(make, pack: SimpleNamespace, top: Path, write, given: dict, me
 def test_names_that_are_not_listed(make, nodes: dict[str, type], top: Path, write, name: object) -> None:
     write(top / "input" / "ann", 1)
     (top / "input" / "link").symlink_to("/etc")
-    with pytest.raises(Exception, match="folder must be a folder in ComfyUI's input or datasets folder, got") as told:
+    with pytest.raises(Exception, match=r"folder must be one of none \(use the audio input\), ann, got") as told:
         make(name)
     assert "press R" in str(told.value)
     check = nodes["OmniVoiceDataset"].validate_inputs

@@ -58,7 +58,7 @@ def test_the_demo_voice_is_last_in_the_menu(
     monkeypatch.setattr(pack.host.models.demo, "demo_model", lambda: file)
     name = "demo voice (speaks a small vocabulary)"
     assert pack.host.models.model_names() == ["OmniVoice", name]
-    assert pack.host.models.model_folder(name) == file and pack.host.models.model_fingerprint(name)
+    assert pack.host.models.model_folder(name) == file and pack.load.LoadOmniVoice.fingerprint_inputs(name)
     assert pack.host.models.load_model(name, "auto", "off").engine.words == {"hello"}
     shutil.rmtree(model)
     assert pack.host.models.model_names() == [name]
@@ -100,28 +100,28 @@ def test_menu_survives_places_that_are_no_folders(pack: SimpleNamespace, host, m
 def test_only_a_listed_name_is_resolved(pack: SimpleNamespace, model: Path, name: object) -> None:
     with pytest.raises(ValueError, match="model_name must be one of OmniVoice, got"):
         pack.host.models.model_folder(name)
-    assert pack.host.models.model_fingerprint(name) == ""
+    assert pack.load.LoadOmniVoice.fingerprint_inputs(name) == ""
 
 
 def test_fingerprint_follows_the_files(pack: SimpleNamespace, model: Path) -> None:
-    before = pack.host.models.model_fingerprint("OmniVoice")
-    assert before == pack.host.models.model_fingerprint("OmniVoice") != ""
+    before = pack.load.LoadOmniVoice.fingerprint_inputs("OmniVoice")
+    assert before == pack.load.LoadOmniVoice.fingerprint_inputs("OmniVoice") != ""
     with (model / "config.json").open("a") as file:
         file.write("\n")
-    assert pack.host.models.model_fingerprint("OmniVoice") != before
+    assert pack.load.LoadOmniVoice.fingerprint_inputs("OmniVoice") != before
 
 
 def test_a_file_that_was_replaced_by_one_of_equal_size_and_time_changes_the_fingerprint(
     pack: SimpleNamespace, model: Path
 ) -> None:
-    before = pack.host.models.model_fingerprint("OmniVoice")
+    before = pack.load.LoadOmniVoice.fingerprint_inputs("OmniVoice")
     for name in ("config.json", "audio_tokenizer/model.safetensors"):
         file = model / name
         status, data = file.stat(), bytearray(file.read_bytes())
         data[-1] ^= 1
         file.write_bytes(data)
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-        after = pack.host.models.model_fingerprint("OmniVoice")
+        after = pack.load.LoadOmniVoice.fingerprint_inputs("OmniVoice")
         assert after != before
         before = after
 
@@ -131,7 +131,7 @@ def test_a_model_is_found_in_any_unicode_form_and_case(pack: SimpleNamespace, ho
     shutil.copytree(checkpoint, host.folder / stored)
     for name in (stored, unicodedata.normalize("NFC", stored), "CAFÉ MODELS"):
         assert pack.host.models.model_folder(name) == host.folder / stored
-        assert pack.host.models.model_fingerprint(name)
+        assert pack.load.LoadOmniVoice.fingerprint_inputs(name)
 
 
 def test_dtype_auto(pack: SimpleNamespace) -> None:

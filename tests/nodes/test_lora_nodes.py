@@ -117,7 +117,7 @@ def test_strength_0_is_the_very_same_model(apply, loaded: object) -> None:
 BAD = [
     ({}, "no LoRA given: choose one in lora_name, or connect the lora input"),
     ({"name": "my peft", "lora": {}}, "two LoRAs given: disconnect the lora input, or set lora_name to 'none"),
-    ({"name": "../loras/my peft"}, r"must be one of image\.safetensors, my peft, .* got '\.\./loras/my peft'"),
+    ({"name": "../loras/my peft"}, r"must be one of none .*, image\.safetensors, my peft, .* got '\.\./loras/my peft'"),
     ({"name": "/etc/passwd"}, "lora_name must be"),
     ({"name": "sub"}, "lora_name must be"),
     ({"name": "old.pt"}, "lora_name must be"),
@@ -187,9 +187,9 @@ def test_a_wrong_name_shows_its_characters_and_ten_choices(apply, nodes: dict[st
         apply("小é")
     message = str(caught.value)
     assert message == nodes["OmniVoiceApplyLoRA"].validate_inputs(lora_name="小é")
-    assert "got '小é'" in message and message.count(".safetensors") <= 10 and "and 13 more" in message
+    assert "got '小é'" in message and message.count(".safetensors") <= 10 and "and 14 more" in message
     shutil.rmtree(loras)
-    with pytest.raises(ValueError, match="models/loras holds no LoRA, got '小é'"):
+    with pytest.raises(ValueError, match="must be one of none .use the lora input., got '小é'"):
         apply("小é")
 
 
@@ -206,8 +206,8 @@ def test_a_single_file_model_is_in_the_menu(pack: SimpleNamespace, host, checkpo
     save_file(pair(), host.folder / "foreign.safetensors")
     assert pack.host.models.model_names() == ["Small.safetensors"]
     assert pack.host.models.model_folder("Small.safetensors") == path
-    before = pack.host.models.model_fingerprint("Small.safetensors")
+    before = pack.load.LoadOmniVoice.fingerprint_inputs("Small.safetensors")
     assert before
     assert pack.host.models.load_model("Small.safetensors", "auto", "off").engine.lm.config.layers == 3
     path.touch()
-    assert pack.host.models.model_fingerprint("Small.safetensors") != before
+    assert pack.load.LoadOmniVoice.fingerprint_inputs("Small.safetensors") != before

@@ -170,7 +170,7 @@ def test_a_deleted_voice(nodes, save, load, library: Path) -> None:
     save("Bob")
     before = nodes["OmniVoiceLoadVoice"].fingerprint_inputs(voice_name="Anna")
     (library / "Anna.safetensors").unlink()
-    message = "voice_name must be one of Bob, got 'Anna': it may have been deleted; press R"
+    message = "voice_name must be one of Bob, got 'Anna': press R to refresh the list"
     with pytest.raises(ValueError, match=message):
         load()
     assert nodes["OmniVoiceLoadVoice"].validate_inputs(voice_name="Anna") == message

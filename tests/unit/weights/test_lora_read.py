@@ -15,7 +15,7 @@ from omnivoice.errors import LoraError
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora import Difference, LowRank, Replacement
 from omnivoice.weights.lora_peft import parse_settings
-from omnivoice.weights.lora_read import is_adapter_folder, lora_from_tensors, lora_stamp, read_lora
+from omnivoice.weights.lora_read import is_adapter_folder, lora_from_tensors, read_lora
 
 Q = "llm.layers.0.self_attn.q_proj"  # [96, 40] in the test checkpoint
 MODEL, SETTINGS = "adapter_model.safetensors", "adapter_config.json"
@@ -286,13 +286,6 @@ def test_folders_and_files_that_are_none(config, folder, checkpoint, tmp_path):
     (folder / SETTINGS).write_text("[]")
     with pytest.raises(LoraError, match="expected a JSON object, got list"):
         read_lora(folder, config)
-
-
-def test_stamp_follows_the_files(folder):
-    before = lora_stamp(folder)
-    assert before == lora_stamp(folder) and MODEL in before and SETTINGS in before
-    (folder / SETTINGS).write_text((folder / SETTINGS).read_text() + "\n")
-    assert lora_stamp(folder) != before
 
 
 JSON = st.recursive(
