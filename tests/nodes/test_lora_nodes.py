@@ -189,7 +189,7 @@ def test_a_wrong_name_shows_its_characters_and_ten_choices(apply, nodes: dict[st
     assert message == nodes["OmniVoiceApplyLoRA"].validate_inputs(lora_name="小é")
     assert "got '小é'" in message and message.count(".safetensors") <= 10 and "and 14 more" in message
     shutil.rmtree(loras)
-    with pytest.raises(ValueError, match="must be one of none .use the lora input., got '小é'"):
+    with pytest.raises(ValueError, match=r"must be one of none .use the lora input., got '小é'"):
         apply("小é")
 
 
