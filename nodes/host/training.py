@@ -32,7 +32,7 @@ from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.loop import Outcome
 from ...omnivoice.train.results import result_metadata, write_loras
-from ...omnivoice.train.run import RunFolder, holds_run, is_finished, open_run
+from ...omnivoice.train.run import RunFolder, is_finished, open_run
 from ...omnivoice.train.trainer import Trainer
 from ...omnivoice.weights.lora import LoRA, LowRank
 from ...omnivoice.weights.lora_read import read_lora
@@ -148,7 +148,7 @@ def _folder(request: TrainingRequest, data: str, base: str) -> tuple[RunFolder |
     root, reason = make_folder(Path(folder_paths.get_output_directory()) / FOLDER), ""
     for number in range(1, MAX_RUNS + 1):
         folder = root / (name if number == 1 else f"{name}-{number}")
-        if holds_run(folder) and is_finished(folder, settings):
+        if is_finished(folder, settings):
             reason = reason or f"{folder.name} holds a finished run"
             continue
         try:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ..errors import LoraError
 from ..weights.lora import Change, Difference, LoRA, LowRank, Replacement
-from .layers import LowRankEmbedding, LowRankLinear
 from .model import TrainingModel
 from .settings import TrainSettings
 
@@ -48,31 +47,25 @@ def start_from_lora(model: TrainingModel, lora: LoRA, settings: TrainSettings) -
     if settings.method == "full":
         raise LoraError(f"method full cannot start from {lora.source}: merge it into the model, and train that")
     layers, full = model.lora_layers(), model.full_modules()
+    advice = "set targets and audio_modules to the values that it was trained with"
     for name, change in lora.changes.items():
         wanted = LowRank if name in layers else (Difference, Replacement) if name in full else ()
         if not isinstance(change, wanted):
-            raise LoraError(
-                f"{lora.source} changes {name}, which this run does not train in that way: set targets and "
-                "audio_modules to the values that it was trained with"
-            )
+            raise LoraError(f"{lora.source} changes {name}, which this run does not train in that way: {advice}")
     missing = [name for name in (*layers, *full) if name not in lora.changes]
     if missing:
-        raise LoraError(
-            f"{lora.source} does not change {missing[0]}, which this run trains: set targets and audio_modules to the "
-            "values that it was trained with"
-        )
+        raise LoraError(f"{lora.source} does not change {missing[0]}, which this run trains: {advice}")
     for name, layer in layers.items():
-        _start_layer(layer, lora.changes[name], lora.source, settings.rank)
+        change = lora.changes[name]
+        assert isinstance(change, LowRank)
+        if change.rank != settings.rank:
+            raise LoraError(
+                f"{lora.source} has rank {change.rank}, this run {settings.rank}: set rank to {change.rank}"
+            )
+        layer.down.copy_(change.down)
+        layer.up.copy_(change.up * (change.scale / layer.scale))
     for name, (weight, base) in full.items():
         weight.copy_(base.to(weight.device, torch.float32) + lora.changes[name].change(base).to(weight.device))
-
-
-def _start_layer(layer: LowRankLinear | LowRankEmbedding, change: Change, source: str, rank: int) -> None:
-    assert isinstance(change, LowRank)
-    if change.rank != rank:
-        raise LoraError(f"{source} has rank {change.rank}, this run {rank}: set rank to {change.rank}")
-    layer.down.copy_(change.down)
-    layer.up.copy_(change.up * (change.scale / layer.scale))
 
 
 def _own(weight: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ class Source:
     seed: int
 
     def draw(self, epoch: object, clip: int) -> Example:
-        """Return the example of a clip in an epoch, which is always the same."""
+        """Return the example of a clip in an epoch, or in validation; it is always the same."""
         pair = generators(self.seed, epoch, clip)
         return make_example(self.clips[clip], self.tokenizer, self.masking, self.mask_id, *pair)
 
@@ -57,10 +57,6 @@ class Source:
             taken.append(example)
             rows, position = rows + example.length, position + 1
         return taken, Cursor(cursor.epoch, position) if position < len(order) else Cursor(cursor.epoch + 1)
-
-    def all(self, name: str) -> list[Example]:
-        """Return one example of every clip, always the same for the same name; for validation."""
-        return [self.draw(name, clip) for clip in range(len(self.clips))]
 
 
 @lru_cache(maxsize=2)
@@ -87,8 +83,3 @@ def label_counts(examples: Sequence[Example]) -> Tensor:
     """Return [K] float32, the number of labels in each codebook, at least 1 (upstream models/omnivoice.py:557)."""
     counts = sum(((one.labels != IGNORED).sum(dim=1) for one in examples), torch.zeros((), dtype=torch.int64))
     return counts.clamp(min=1).to(torch.float32)
-
-
-def without_labels(example: Example) -> Example:
-    """Return the same example without labels."""
-    return Example(example.prompt_ids, example.codes, torch.full_like(example.labels, IGNORED), example.prompt_frames)

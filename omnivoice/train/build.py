@@ -20,7 +20,7 @@ from .adapter import start_from_lora
 from .batches import Source
 from .clips import Dataset
 from .masking import generators
-from .model import AUDIO, TrainingModel
+from .model import TrainingModel
 from .settings import TrainSettings
 from .trainer import Trainer
 from .world import SINGLE, World
@@ -47,8 +47,7 @@ def build_trainer(
     check_dataset(dataset, lm)
     if settings.offloading and world.size > 1:  # DistributedDataParallel takes no model on two kinds of devices
         raise InputError("offloading works in a single process only: switch it off, or train without torchrun")
-    if settings.method == "lora":
-        _check_size(lm, settings)
+    _check_size(lm, settings)
     _, generator = generators(settings.seed, "pairs")  # the word is part of the seed
     with torch.inference_mode(False):
         model = TrainingModel(lm, text, settings, device=device, generator=generator)
@@ -72,9 +71,9 @@ def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
     values = 0
     for name, (out, into) in lora_targets(lm.config).items():
         part = name.rpartition(".")[2]
-        if part in settings.targets or (part in AUDIO and settings.audio_modules == "lora"):
+        if part in settings.lora_parts:
             values += settings.rank * (out + into)
-        elif part in AUDIO and settings.audio_modules == "full":
+        elif part in settings.full_parts:
             values += out * into
     if values * 4 > MAX_TENSORS_BYTES - MIB:
         raise InputError(

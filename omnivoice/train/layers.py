@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops import cast_to_input
+from .settings import TrainSettings
 
 
 class PlainLinear(nn.Module):
@@ -46,11 +47,11 @@ class LowRankLinear(PlainLinear):
     """A frozen linear with a LoRA: down [r, in] starts random (Kaiming, as in PEFT), up [out, r] with zeros."""
 
     def __init__(
-        self, weight: Tensor, rank: int, scale: float, dropout: float, generator: torch.Generator, device: torch.device
+        self, weight: Tensor, settings: TrainSettings, generator: torch.Generator, device: torch.device
     ) -> None:
         super().__init__(weight, trained=False)
-        rows, columns = weight.shape
-        self.scale, self.dropout = scale, dropout
+        (rows, columns), rank = weight.shape, settings.rank
+        self.scale, self.dropout = settings.scale, settings.dropout
         bound = math.sqrt(1 / columns)  # kaiming_uniform_ with a = sqrt(5)
         down = torch.empty(rank, columns).uniform_(-bound, bound, generator=generator)
         self.down = nn.Parameter(down.to(device))
@@ -69,16 +70,15 @@ class LowRankEmbedding(PlainEmbedding):
     def __init__(
         self,
         weight: Tensor,
-        rank: int,
-        scale: float,
-        dtype: torch.dtype,
+        settings: TrainSettings,
         generator: torch.Generator,
         device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         super().__init__(weight, trained=False, dtype=dtype)
-        self.scale = scale
-        self.down = nn.Parameter(torch.empty(rank, weight.shape[1]).normal_(generator=generator).to(device))
-        self.up = nn.Parameter(torch.zeros(weight.shape[0], rank, device=device))
+        (rows, columns), rank, self.scale = weight.shape, settings.rank, settings.scale
+        self.down = nn.Parameter(torch.empty(rank, columns).normal_(generator=generator).to(device))
+        self.up = nn.Parameter(torch.zeros(rows, rank, device=device))
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] int64 -> [..., E]."""

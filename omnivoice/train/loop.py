@@ -6,7 +6,7 @@ other end. Samples are the caller's: this room cannot generate speech.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import torch
@@ -62,7 +62,8 @@ def train(
     while not trainer.finished:
         report = trainer.step()
         if writes:
-            writes.log(_entry(trainer, report))
+            entry = {name: value for name, value in asdict(report).items() if name != "steps"}
+            writes.log({**entry, "seconds": round(report.seconds, 4), "epoch": trainer.cursor.epoch})
         if _due(settings.validate_every, trainer) and trainer.validation and trainer.validation.clips:
             _validate(trainer, writes, on_validation)
             if settings.patience and trainer.stale >= settings.patience:
@@ -100,16 +101,3 @@ def _validate(trainer: Trainer, folder: RunFolder | None, on_validation: OnValid
         folder.log({"step": trainer.step_count, "validation_loss": loss})
     if on_validation:
         on_validation(trainer.step_count, loss)
-
-
-def _entry(trainer: Trainer, report: StepReport) -> dict[str, object]:
-    return {
-        "step": report.step,
-        "loss": report.loss,
-        "learning_rate": report.learning_rate,
-        "grad_norm": report.grad_norm,
-        "tokens": report.tokens,
-        "seconds": round(report.seconds, 4),
-        "epoch": trainer.cursor.epoch,
-        "skipped": report.skipped,
-    }

@@ -19,9 +19,7 @@ from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
 from ..weights.load import TEXT_EMBEDDING
 from .layers import LowRankEmbedding, LowRankLinear, PlainEmbedding, PlainLinear
 from .masking import IGNORED, Example
-from .settings import TrainSettings
-
-AUDIO = ("audio_embeddings", "audio_heads")
+from .settings import AUDIO, TrainSettings
 
 
 class TrainingModel(nn.Module):
@@ -60,16 +58,14 @@ class TrainingModel(nn.Module):
 
     def _replace_layers(self, settings: TrainSettings, generator: torch.Generator) -> None:
         """Replace every linear and embedding by its training layer; with method full, train the norms in float32."""
-        full, dtype = settings.method == "full", self.lm.get_dtype()
-        full_parts = {*AUDIO} if settings.audio_modules == "full" else set()
-        lora_parts = {*settings.targets} | ({*AUDIO} if settings.audio_modules == "lora" else set())
+        full = settings.method == "full"
         self._layers: dict[str, nn.Module] = {}
         self._base: dict[str, Tensor] = {}  # initial values of full modules; a plain dict, so never moved
         for name, module in list(self.lm.named_modules()):
             weight, part = getattr(module, "weight", None), name.rpartition(".")[2]
             if not isinstance(weight, Tensor):
                 continue
-            trained = full or part in full_parts
+            trained = full or part in settings.full_parts
             if trained and not full:
                 self._base[name] = weight.detach()
             if trained:
@@ -78,29 +74,20 @@ class TrainingModel(nn.Module):
                 module.weight = nn.Parameter(weight.to(self.device), requires_grad=trained)
                 continue
             weight = weight if settings.offloading else weight.to(self.device)
-            low_rank = part in lora_parts and not full
-            layer = self._layer(part, weight.detach(), settings, generator, dtype, trained=trained, low_rank=low_rank)
+            layer = self._layer(part, weight.detach(), settings, generator, trained=trained)
             self.lm.get_submodule(name.rpartition(".")[0]).register_module(part, layer)
             self._layers[name] = layer
 
     def _layer(
-        self,
-        part: str,
-        weight: Tensor,
-        settings: TrainSettings,
-        generator: torch.Generator,
-        dtype: torch.dtype,
-        *,
-        trained: bool,
-        low_rank: bool,
+        self, part: str, weight: Tensor, settings: TrainSettings, generator: torch.Generator, *, trained: bool
     ) -> nn.Module:
-        rank, scale = settings.rank, settings.scale
+        low_rank, dtype = part in settings.lora_parts, self.lm.get_dtype()
         if part == "audio_embeddings":
             if low_rank:
-                return LowRankEmbedding(weight, rank, scale, dtype, generator, self.device)
+                return LowRankEmbedding(weight, settings, generator, self.device, dtype)
             return PlainEmbedding(weight, trained=trained, dtype=dtype)
         if low_rank:
-            return LowRankLinear(weight, rank, scale, settings.dropout, generator, self.device)
+            return LowRankLinear(weight, settings, generator, self.device)
         return PlainLinear(weight, trained=trained)
 
     def trained(self) -> dict[str, nn.Parameter]:
@@ -139,14 +126,10 @@ class TrainingModel(nn.Module):
         offsets, dtype = self.lm.audio_offsets(self.device), self.lm.get_dtype()
         # One lookup for all, of at least one id: every process must use every trained weight in each step.
         ids = [token for one in examples for token in one.prompt_ids]
-        text = self.text.rows(ids or [0], dtype=dtype, device=self.device)
+        text = self.text.rows(ids or [0], dtype=dtype, device=self.device)[: len(ids)]
         audio = self.lm.embed_audio(torch.cat([one.codes for one in examples], dim=1).to(self.device), offsets)
-        parts, first_text, first_audio = [audio[:0], text[:0]], 0, 0
-        for one in examples:
-            texts, frames = len(one.prompt_ids), one.codes.shape[1]
-            parts.append(text[first_text : first_text + texts])
-            parts.append(audio[first_audio : first_audio + frames])
-            first_text, first_audio = first_text + texts, first_audio + frames
+        texts = text.split([len(one.prompt_ids) for one in examples])
+        audios = audio.split([one.codes.shape[1] for one in examples])
         layout = PackedLayout.build(
             [one.length for one in examples],
             [one.targets for one in examples],
@@ -154,7 +137,7 @@ class TrainingModel(nn.Module):
             theta=self.config.rope_theta,
             device=self.device,
         )
-        return torch.cat(parts), layout
+        return torch.cat([part for pair in zip(texts, audios) for part in pair]), layout
 
 
 class _Checkpointed(nn.Module):

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
 from ..intake.limits import shown
@@ -55,15 +56,12 @@ def write_loras(
 
     metadata: see `result_metadata`. Files of an earlier call are replaced. Raises FileError or LoraError.
     """
-    about = {**metadata, "name": name}
-    path = folder.folder / f"{name}.safetensors"
-    written = [write_lora(path, trained_lora(trainer.model, name), about, dtype=dtype, overwrite=True)]
-    best = folder.best()
-    if best is not None:
-        weights, step = best
+    versions: list[tuple[str, Mapping[str, Tensor] | None, int]] = [(name, None, int(metadata["steps"]))]
+    if best := folder.best():
+        versions.append((f"{name}{BEST}", best[0], int(metadata["steps"]) - trainer.step_count + best[1]))
+    written = []
+    for title, weights, steps in versions:
+        path, about = folder.folder / f"{title}.safetensors", {**metadata, "name": title, "steps": str(steps)}
         lora = trained_lora(trainer.model, name, weights=weights)
-        steps = int(metadata["steps"]) - trainer.step_count + step
-        about |= {"name": f"{name}{BEST}", "steps": str(steps)}
-        path = folder.folder / f"{name}{BEST}.safetensors"
         written.append(write_lora(path, lora, about, dtype=dtype, overwrite=True))
     return written

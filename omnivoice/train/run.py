@@ -63,7 +63,7 @@ class RunFolder:
         for path in self.states():
             try:
                 tensors, numbers = read_state(path)
-                if path.name != f"state-{numbers.get('step', -1):08d}.safetensors":
+                if path.name != _state_name(numbers.get("step", -1)):
                     raise FileError(f"{path.name} is misnamed: it is the state of step {numbers.get('step')}")
             except FileError as error:
                 damaged.append(str(error))
@@ -82,7 +82,7 @@ class RunFolder:
     def save(self, trainer: Trainer) -> bool:
         """Write the training state and delete all but the last two; if that fails, warn and return False."""
         tensors, numbers = trainer.state()
-        path = self.folder / f"state-{numbers['step']:08d}.safetensors"
+        path = self.folder / _state_name(numbers["step"])
         try:
             if path in self._damaged:
                 remove_file(path)  # the writer does not replace files of another format
@@ -182,14 +182,13 @@ def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, res
     return RunFolder(folder)
 
 
-def holds_run(folder: Path) -> bool:
-    """Whether the folder holds a run."""
-    return os.path.isfile(folder / SETTINGS)
-
-
 def is_finished(folder: Path, settings: TrainSettings) -> bool:
-    """Whether the run in the folder has finished all steps."""
-    return os.path.isfile(folder / f"state-{settings.steps:08d}.safetensors")
+    """Whether the folder holds a run that has finished all steps."""
+    return all(os.path.isfile(folder / name) for name in (SETTINGS, _state_name(settings.steps)))
+
+
+def _state_name(step: int) -> str:
+    return f"state-{step:08d}.safetensors"
 
 
 def _difference(found: object, own: Mapping[str, object]) -> str:

@@ -18,7 +18,7 @@ from ..intake.limits import check_choice, check_number, shown
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
-AUDIO_MODULES = ("full", "lora", "frozen")
+AUDIO, AUDIO_MODULES = ("audio_embeddings", "audio_heads"), ("full", "lora", "frozen")
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop", "Muon")
 SCHEDULES = ("cosine", "constant")
 TRAINING_DTYPES = (AUTO, *(name for name in DTYPES if name != "fp16"))  # fp16 would need loss scaling
@@ -140,6 +140,16 @@ class TrainSettings:
         """The factor that the product of LoRA A and B is multiplied by."""
         return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
 
+    @property
+    def lora_parts(self) -> tuple[str, ...]:
+        """The layers that get a LoRA, by the last part of their names."""
+        return () if self.method == "full" else (*self.targets, *(AUDIO if self.audio_modules == "lora" else ()))
+
+    @property
+    def full_parts(self) -> tuple[str, ...]:
+        """The layers that are fully trained in addition to a LoRA."""
+        return AUDIO if (self.method, self.audio_modules) == ("lora", "full") else ()
+
     def as_table(self) -> dict[str, object]:
         """Return every setting by name, ready for JSON."""
         table = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -200,22 +210,12 @@ _CHOICES = {
     "training_dtype": TRAINING_DTYPES,
 }
 # Name -> entry of the table of limits.
+_OWN = ("dropout", "learning_rate", "max_grad_norm", "batch_tokens", "batch_size", "grad_accumulation_steps", "seed")
 _NUMBERS = {
+    **{name: name for name in (*_OWN, "validation", "patience")},
+    **dict.fromkeys(("warmup", "weight_decay"), "share"),
+    **dict.fromkeys(("validate_every", "save_every", "sample_every"), "every"),
     "rank": "lora_rank",
     "alpha": "lora_alpha",
-    "dropout": "dropout",
     "steps": "training_steps",
-    "learning_rate": "learning_rate",
-    "warmup": "share",
-    "weight_decay": "share",
-    "max_grad_norm": "max_grad_norm",
-    "batch_tokens": "batch_tokens",
-    "batch_size": "batch_size",
-    "grad_accumulation_steps": "grad_accumulation_steps",
-    "seed": "seed",
-    "validation": "validation",
-    "validate_every": "every",
-    "save_every": "every",
-    "sample_every": "every",
-    "patience": "patience",
 }

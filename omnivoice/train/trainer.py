@@ -12,17 +12,16 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from ..errors import CheckpointError, InputError, NumericError
-from .batches import Cursor, Source, label_counts, split_evenly, without_labels
-from .masking import Example, generators
+from .batches import Cursor, Source, label_counts, split_evenly
+from .masking import IGNORED, Example, generators
 from .model import TrainingModel
-from .schedule import learning_rate
 from .settings import TrainSettings
 from .world import SINGLE, World
 
@@ -65,12 +64,8 @@ class Trainer:
         self.model, self.source, self.settings, self.validation, self.world = model, source, settings, validation, world
         self.trained = model.trained()
         self.optimizers = make_optimizers(self.trained, settings)
-        self._optimizer_of = {
-            id(p): optimizer
-            for optimizer in self.optimizers
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
+        groups = [(one, group) for one in self.optimizers for group in one.param_groups]
+        self._optimizer_of = {id(parameter): one for one, group in groups for parameter in group["params"]}
         self.call = DistributedDataParallel(model) if world.size > 1 else model
         self.cursor, self.step_count, self.tokens, self.skipped = Cursor(), 0, 0, 0
         self.losses: list[float] = []
@@ -109,7 +104,8 @@ class Trainer:
         settings, size = self.settings, self.world.size
         counts = label_counts(examples)
         parts = split_evenly(examples, settings.grad_accumulation_steps * size)[self.world.rank :: size]
-        own = [part for part in parts if part] or [[without_labels(examples[0])]]
+        silent = replace(examples[0], labels=torch.full_like(examples[0].labels, IGNORED))
+        own = [part for part in parts if part] or [[silent]]  # every process must make a backward pass
         total = torch.zeros((), device=self.model.device)
         self.model.train()
         with torch.inference_mode(False), torch.enable_grad(), self._generators():
@@ -133,12 +129,12 @@ class Trainer:
         """Return the loss of the validation clips, always with the same masks; NaN without such clips."""
         if self.validation is None or not self.validation.clips:
             return math.nan
-        return self.evaluate(self.validation.all("validation"))
+        return self.evaluate([self.validation.draw("validation", clip) for clip in range(len(self.validation.clips))])
 
     def next_loss(self) -> float:
         """Return the loss of the next batch of one process, without an update."""
-        limits = self.settings.batch_tokens, self.settings.batch_size
-        return self.evaluate(self.source.take(self.cursor, tokens=limits[0], clips=limits[1])[0])
+        tokens, clips = self.settings.batch_tokens, self.settings.batch_size
+        return self.evaluate(self.source.take(self.cursor, tokens=tokens, clips=clips)[0])
 
     @torch.no_grad()
     def evaluate(self, examples: list[Example]) -> float:
@@ -246,21 +242,30 @@ def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSe
     Raises InputError if this version of torch has no Muon.
     """
     rate, decay = settings.learning_rate, settings.weight_decay
-    if settings.optimizer != "Muon":
-        kinds = {
-            "AdamW": torch.optim.AdamW,
-            "Adam": torch.optim.Adam,
-            "SGD": torch.optim.SGD,
-            "RMSprop": torch.optim.RMSprop,
-        }
-        return [kinds[settings.optimizer](trained.values(), lr=rate, weight_decay=decay)]
-    if not hasattr(torch.optim, "Muon"):
+    if not hasattr(torch.optim, settings.optimizer):
         raise InputError(f"optimizer Muon needs torch 2.9 or newer, this is {torch.__version__}: choose AdamW")
-    inside = {name for name, parameter in trained.items() if "layers." in name and parameter.ndim == 2}
-    matrices, rest = ([p for name, p in trained.items() if (name in inside) == wanted] for wanted in (True, False))
+    if settings.optimizer != "Muon":
+        return [getattr(torch.optim, settings.optimizer)(trained.values(), lr=rate, weight_decay=decay)]
+    matrices = [p for name, p in trained.items() if "layers." in name and p.ndim == 2]
+    others = [p for name, p in trained.items() if "layers." not in name or p.ndim != 2]
     made: list[torch.optim.Optimizer] = []
     if matrices:
         made.append(torch.optim.Muon(matrices, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"))
-    if rest:
-        made.append(torch.optim.AdamW(rest, lr=rate, weight_decay=decay))
+    if others:
+        made.append(torch.optim.AdamW(others, lr=rate, weight_decay=decay))
     return made
+
+
+def learning_rate(settings: TrainSettings, step: int) -> float:
+    """Return the learning rate of update number `step`, counted from 0.
+
+    A linear warm-up, then half a cosine or a constant, as in transformers' get_cosine_schedule_with_warmup and
+    get_constant_schedule_with_warmup (optimization.py:83-160 of 5.3.0), which upstream uses.
+    """
+    warmup = math.ceil(settings.steps * settings.warmup)
+    if step < warmup:
+        return settings.learning_rate * (step / max(1, warmup))
+    if settings.schedule == "constant":
+        return settings.learning_rate
+    done = (step - warmup) / max(1, settings.steps - warmup)
+    return settings.learning_rate * max(0.0, 0.5 * (1.0 + math.cos(math.pi * 2.0 * 0.5 * done)))

@@ -15,8 +15,8 @@ from omnivoice.train.batches import Cursor, label_counts
 from omnivoice.train.build import base_fingerprint, build_trainer
 from omnivoice.train.clips import Clip, Dataset, Rejected
 from omnivoice.train.model import TrainingModel
-from omnivoice.train.schedule import learning_rate
 from omnivoice.train.settings import LINEARS, PRESETS, Masking, TrainSettings, settings_from
+from omnivoice.train.trainer import learning_rate
 from omnivoice.weights.lora import Difference, LowRank, Replacement
 from tests.unit.train.training_fixtures import CPU, SMALL, random_clips, tiny_model, tiny_tokenizer, tiny_trainer
 from tests.unit.weights.lora_fixtures import with_lora
