@@ -29,15 +29,21 @@ SCRIPTS = {
 }
 # Names that are the same word elsewhere. Sentences never are.
 SAME = {
+    "alpha",
     "audio",
+    "clips",
     "description",
     "design",
+    "dropout",
     "dtype",
     "guidance",
+    "image",
     "info",
     "LoRA",
     "lora",
     "name",
+    "offloading",
+    "patience",
     "seed",
     "steps",
     "style",
@@ -45,6 +51,8 @@ SAME = {
     "text",
     "transcript",
     "transcription",
+    "validation",
+    "warmup",
 }
 NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 FIXED = re.compile(
