@@ -110,7 +110,7 @@ class Bench:
             reference_text=None if voice is None else voice.text,
             language=LANGUAGE,
             denoise=voice is not None,
-        ).ids
+        )
 
     def layout(self, case: Case) -> tuple[list[int], list[int]]:
         """Return the rows and the target rows of every document of the case, as two lists."""

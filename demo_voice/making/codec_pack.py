@@ -17,7 +17,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from demo_voice.making.codec_model import CODES, SIZES, WIDTH, DemoCodec, codec_config
-from omnivoice.codec import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET, CodecDecoder, CodecEncoder
+from omnivoice.codec import CodecDecoder, CodecEncoder
+from omnivoice.codec.keys import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET
 from omnivoice.codec.quantizer import Stage
 from omnivoice.ops import PLAIN_OPS
 

@@ -65,7 +65,7 @@ def guess_codes(work: Path) -> None:
         part = rows[first : first + AT_ONCE]
         true = [codes_of(every, row) for row in part]
         prompts = [
-            build_prompt(tokenizer, text=str(row["text"]), language="en", instruct=INSTRUCTS[str(row["voice"])]).ids
+            build_prompt(tokenizer, text=str(row["text"]), language="en", instruct=INSTRUCTS[str(row["voice"])])
             for row in part
         ]
         items = [Item(prompt, None, codes.shape[1]) for prompt, codes in zip(prompts, true)]

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from ..config import AcousticConfig
 from ..ops import cast_to_input
 from . import tiling
-from .layers import LayerFactory
-from .matmul_conv import single_channel_conv, strided_conv
+from .layers import LayerFactory, single_channel_conv, strided_conv
 
 DILATIONS = (1, 3, 9)
 EXACT_BLOCKS = 2  # of the decoder: with some weights, the audio magnifies their rounding errors a hundredfold
@@ -76,7 +75,7 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.snake1 = Snake(channels, layers, fast=fast)
         self.conv_t1 = layers.upsample(channels, outputs, stride)
-        units = [ResidualUnit(outputs, d, layers, fast=fast) for d in DILATIONS]
+        units = (ResidualUnit(outputs, d, layers, fast=fast) for d in DILATIONS)
         self.res_unit1, self.res_unit2, self.res_unit3 = units
 
     def forward(self, x: Tensor) -> Tensor:

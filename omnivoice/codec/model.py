@@ -25,8 +25,7 @@ from .quantizer import ResidualQuantizer
 from .semantic import SemanticEncoder
 from .tiling import run_tiled
 
-# Zeros on each side of HuBERT's input: half of its hop of 320 samples.
-SEMANTIC_PADDING = 160
+SEMANTIC_PADDING = 160  # zeros on each side of HuBERT's input: half of its hop of 320 samples
 # 32 s, more than upstream decodes at once by default (30 s): about 0.5 GB of working memory on a GPU, 0.3 GB on a CPU.
 WINDOW_FRAMES = 800
 

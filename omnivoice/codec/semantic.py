@@ -32,15 +32,13 @@ class SemanticBlock(nn.Module):
     def __init__(self, config: CodecConfig, inputs: int, outputs: int, stride: int, layers: LayerFactory):
         super().__init__()
         units = [ResidualUnit(inputs, config.unit_kernel_size, d, layers) for d in config.block_dilations]
-        self.res_units = nn.ModuleList(units)
+        self.res_units = nn.Sequential(*units)
         kernel = 3 if stride == 1 else 2 * stride
         self.conv = layers.conv1d(inputs, outputs, kernel, stride=stride, padding=(kernel - 1) // 2)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, C, L] -> [B, C', L / stride]."""
-        for unit in self.res_units:
-            x = unit(x)
-        return self.conv(x)
+        return self.conv(self.res_units(x))
 
 
 class SemanticEncoder(nn.Module):
@@ -52,11 +50,8 @@ class SemanticEncoder(nn.Module):
         self.conv = layers.conv1d(width, width, kernel, padding=kernel // 2, bias=False)
         widths = [width, *(int(width * ratio) for ratio in config.channel_ratios)]
         sizes = zip(widths, widths[1:], config.strides)
-        self.conv_blocks = nn.ModuleList([SemanticBlock(config, a, b, stride, layers) for a, b, stride in sizes])
+        self.conv_blocks = nn.Sequential(*(SemanticBlock(config, a, b, stride, layers) for a, b, stride in sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, E, L] -> [B, E', L']."""
-        x = self.conv(x)
-        for block in self.conv_blocks:
-            x = block(x)
-        return x
+        return self.conv_blocks(self.conv(x))

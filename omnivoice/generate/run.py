@@ -102,7 +102,7 @@ class Runner:
             instruct=plan.instruct,
             denoise=plan.request.denoise and reference is not None,
         )
-        return Item(prompt.ids, reference, chunk.frames)
+        return Item(prompt, reference, chunk.frames)
 
     def _batches(self, items: Sequence[Item], sampling: Sampling) -> Iterator[list[int]]:
         """Yield the indices of the items in order, split where the packed rows would exceed the limit; never empty."""

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from .characters import break_table, clause_marks, is_closer, is_opener, is_unspaced, sentence_ends, word_marks
+from .characters import break_table, is_closer, is_opener, is_unspaced, marks
 from .tags import BRACKETED
 
 NEVER, INSIDE, CHARACTER, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 8)
@@ -57,7 +57,7 @@ def _pair_rank(before: str, after: str) -> int:
         return NEVER
     if _is_mark(after) or is_closer(after) or is_opener(before):
         return INSIDE
-    if before.isspace() or before in word_marks():
+    if before.isspace() or before in marks("word_marks"):
         return SPACE
     if not (is_unspaced(before) or is_unspaced(after)):
         return INSIDE
@@ -73,7 +73,7 @@ def _extends(char: str) -> bool:
 
 
 def _is_mark(char: str) -> bool:
-    return char in sentence_ends() or char in clause_marks()
+    return char in marks("sentence_ends") or char in marks("clause_marks")
 
 
 def _rank_marks(text: str, ranks: list[int], line_starts: Mapping[int, bool]) -> None:
@@ -114,15 +114,13 @@ def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Map
     lower_case = _first_letter(text, following).islower()
     if run.count(".") > 1 or any(char in _ELLIPSES for char in run):
         return CLAUSE if lower_case else WEAK
-    if not any(char in sentence_ends() for char in run):
+    if not any(char in marks("sentence_ends") for char in run):
         return CLAUSE
     if text[start] == ".":
         word_start = _word_start(text, start)
         if _is_abbreviation(text, word_start, start, following, line_starts):
             return SPACE
-        ordinal = (
-            start - word_start <= 2 and text[word_start:start].isnumeric()
-        )  # "am 1. Januar", or the end of a sentence
+        ordinal = start - word_start <= 2 and text[word_start:start].isnumeric()  # "am 1. Januar", or a sentence's end
         lower_case = lower_case or ordinal or text[following].isnumeric()
     return WEAK if lower_case else SENTENCE
 

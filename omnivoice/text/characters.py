@@ -39,23 +39,14 @@ def _ranges(name: str) -> tuple[tuple[int, int], ...]:
 
 
 @cache
-def _marks(name: str) -> frozenset[str]:
+def marks(name: str) -> frozenset[str]:
+    """Return the marks of all scripts that have one role.
+
+    "sentence_ends": full stops, question marks and exclamation marks (Unicode Sentence_Break STerm and ATerm).
+    "clause_marks": commas, colons, semicolons, dashes and ellipses (the rest of Terminal_Punctuation). "word_marks":
+    visible word separators, such as the Ethiopic wordspace and the Tibetan tsheg.
+    """
     return frozenset(chr(code) for first, last in _ranges(name) for code in range(first, last + 1))
-
-
-def sentence_ends() -> frozenset[str]:
-    """Return full stops, question marks and exclamation marks of all scripts (Unicode Sentence_Break STerm, ATerm)."""
-    return _marks("sentence_ends")
-
-
-def clause_marks() -> frozenset[str]:
-    """Return commas, colons and semicolons of all scripts, dashes and ellipses (the rest of Terminal_Punctuation)."""
-    return _marks("clause_marks")
-
-
-def word_marks() -> frozenset[str]:
-    """Return visible word separators, such as the Ethiopic wordspace and the Tibetan tsheg."""
-    return _marks("word_marks")
 
 
 def has_han(text: str) -> bool:
@@ -97,12 +88,12 @@ def end_punctuation(text: str) -> str:
     text = text.strip()
     if not text:
         return text
-    comma = text[-1] in clause_marks() and unicodedata.category(text[-1]) != "Pd"  # a dash is not an end mark
-    if text[-1] in upstream_table("ends") or text[-1] in sentence_ends() or comma:
+    comma = text[-1] in marks("clause_marks") and unicodedata.category(text[-1]) != "Pd"  # a dash is not an end mark
+    if text[-1] in upstream_table("ends") or text[-1] in marks("sentence_ends") or comma:
         return text
     inner = text
     while inner and is_closer(inner[-1]):
         inner = inner[:-1]
-    if inner and inner[-1] in sentence_ends():
+    if inner and inner[-1] in marks("sentence_ends"):
         return text
     return text + (IDEOGRAPHIC_FULL_STOP if has_han(text) else ".")

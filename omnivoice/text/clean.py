@@ -13,8 +13,8 @@ import re
 import unicodedata
 
 from ..errors import TextError
-from .characters import HAN, TATWEEL, is_spoken, is_unspaced, sentence_ends
-from .tags import NONVERBAL_TAGS, canonical_tags
+from .characters import HAN, TATWEEL, is_spoken, is_unspaced, marks
+from .tags import canonical_tags
 
 _SPACES = re.compile(
     r"[\N{NO-BREAK SPACE}\N{OGHAM SPACE MARK}\N{EN QUAD}-\N{HAIR SPACE}\N{NARROW NO-BREAK SPACE}"
@@ -40,12 +40,12 @@ MAX_MARKS = 20  # combining marks on one letter
 MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
 
 
-def speakable(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
+def speakable(text: str) -> str:
     """Return `text` on one line, without what cannot be spoken; raises TextError if nothing is left."""
-    return join_lines(speakable_lines(text, tags=tags))
+    return join_lines(speakable_lines(text))
 
 
-def speakable_lines(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str:
+def speakable_lines(text: str) -> str:
     """Return the result of `speakable` with its line breaks, as LF, for `chunk_sentences`.
 
     There is at most one blank line in a row. Markup symbols and special tokens become spaces, runs of symbols are
@@ -55,7 +55,7 @@ def speakable_lines(text: str, *, tags: tuple[str, ...] = NONVERBAL_TAGS) -> str
     plain = _SPACES.sub(" ", _LINES.sub("\n", text))
     plain = _UNSPOKEN.sub(" ", _SPECIAL.sub(" ", plain))
     plain = _LOOSE_UNDERSCORES.sub(" ", _RULE.sub(" ", plain))
-    plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain, tags)))
+    plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain)))
     lines = plain.split("\n")
     if len(lines) > 1:  # a single line keeps its outer spaces, because they count in upstream's estimate
         lines = [line.strip(" \t") for line in lines]
@@ -123,16 +123,16 @@ def _shorten_runs(text: str) -> str:
     combining marks: no script has more, and each costs a token in the prompt but no time in the estimate.
     """
     kept: list[str] = []
-    stops = sentence_ends() | {"…"}
-    last, same, emoji, symbols, marks, dropping = "", 0, 0, 0, 0, False
+    stops = marks("sentence_ends") | {"…"}
+    last, same, emoji, symbols, combining, dropping = "", 0, 0, 0, 0, False
     for char in text:
         kind = unicodedata.category(char)
         if kind[0] == "M" or char == TATWEEL:
-            marks += 1
-            if marks > MAX_MARKS or dropping:
+            combining += 1
+            if combining > MAX_MARKS or dropping:
                 continue
         elif kind[0] in "LN":
-            last, same, emoji, symbols, marks, dropping = "", 0, 0, 0, 0, False
+            last, same, emoji, symbols, combining, dropping = "", 0, 0, 0, 0, False
         elif dropping and kind in ("Cf", "Sk"):
             continue  # what modified the dropped symbol
         elif kind[0] in "PS":

@@ -37,32 +37,28 @@ def parse_design(text: str | None) -> VoiceDesign | None:
     """
     if text is None:
         return None
-    if not isinstance(text, str) or len(text) > MAX_CHARS:
-        got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
-        raise InputError(f"the voice design must be a string of at most {MAX_CHARS} characters, got {got}")
-    words = [
-        word.strip() for word in re.split(f"[{re.escape(cast(str, _table()['splitters']))}]", text) if word.strip()
-    ]
+    check_length(text, "the voice design")
+    parts = re.split(f"[{re.escape(cast(str, _table()['splitters']))}]", text)
+    words = [part.strip() for part in parts if part.strip()]
     return _checked(words) if words else None
 
 
-def design_from_attributes(
-    *,
-    gender: str | None = None,
-    age: str | None = None,
-    pitch: str | None = None,
-    style: str | None = None,
-    accent: str | None = None,
-    dialect: str | None = None,
-) -> VoiceDesign | None:
-    """Return the design with these attributes, or None if all are unset; None, "" and "auto" leave one unset.
+def check_length(text: object, name: str) -> None:
+    """Raise InputError unless `text` is a string of at most 500 characters."""
+    if not isinstance(text, str) or len(text) > MAX_CHARS:
+        got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
+        raise InputError(f"{name} must be a string of at most {MAX_CHARS} characters, got {got}")
 
-    A short form is accepted where the category completes it: "british", "low", "sichuan". Raises InputError as
-    `parse_design` does, and for a word of another category.
+
+def design_from_attributes(**attributes: str | None) -> VoiceDesign | None:
+    """Return the design with these attributes, by category, or None if all are unset.
+
+    None, "" and "auto" leave a category unset. A short form is accepted where the category completes it: "british",
+    "low", "sichuan". Raises InputError as `parse_design` does, and for a word of another category.
     """
-    given = {"gender": gender, "age": age, "pitch": pitch, "style": style, "accent": accent, "dialect": dialect}
     words: list[str] = []
-    for category, value in given.items():
+    for category in design_options():
+        value = attributes.get(category)
         if value is not None and not isinstance(value, str):
             raise InputError(f"{category} must be a string, got {shown(value)}")
         if value is None or value.strip().lower() in _UNSET:
@@ -97,7 +93,7 @@ def choices(value: object, options: Sequence[str]) -> str:
     """Return what an error message about `value` offers: few options in full, of many only the close ones."""
     if len(options) <= _FEW_OPTIONS:
         return f"one of {', '.join(options)}"
-    close = difflib.get_close_matches(_key(str(value)[:MAX_CHARS]), options, n=3)
+    close = difflib.get_close_matches(word_key(str(value)[:MAX_CHARS]), options, n=3)
     meant = f" (did you mean {' or '.join(close)}?)" if close else ""
     return f"one of the {len(options)} in the menu of Voice Design Attributes{meant}"
 
@@ -112,23 +108,24 @@ def _categories() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _words() -> dict[str, tuple[str, str]]:
-    """Return {key: (category, the word as a design stores it)}."""
+def known_words() -> dict[str, tuple[str, str]]:
+    """Return {`word_key` of a word: (its category, the word as a design stores it)}."""
     known: dict[str, tuple[str, str]] = {}
     for category, words in _categories().items():
         for english, chinese in words.items():
-            known[_key(english)] = (category, chinese if category == "dialect" else english)
+            known[word_key(english)] = (category, chinese if category == "dialect" else english)
             if chinese:
-                known[_key(chinese)] = (category, chinese)
+                known[word_key(chinese)] = (category, chinese)
     return known
 
 
-def _key(word: str) -> str:
+def word_key(word: str) -> str:
+    """Return `word` in lower case, with a space for each run of spaces, hyphens and underscores."""
     return " ".join(re.split(r"[\s_-]+", word.strip().lower()))
 
 
 def _find(word: str) -> tuple[str, str] | None:
-    return _words().get(_key(word))
+    return known_words().get(word_key(word))
 
 
 def _in_language(category: str, word: str, chinese: bool) -> str:
@@ -158,6 +155,6 @@ def _checked(words: Sequence[str]) -> VoiceDesign:
 def _unknown_message(words: Sequence[object]) -> str:
     described = []
     for word in words:
-        close = difflib.get_close_matches(_key(str(word)[:MAX_CHARS]), _words(), n=1)
-        described.append(shown(word) + (f" (did you mean {_words()[close[0]][1]}?)" if close else ""))
+        close = difflib.get_close_matches(word_key(str(word)[:MAX_CHARS]), known_words(), n=1)
+        described.append(shown(word) + (f" (did you mean {known_words()[close[0]][1]}?)" if close else ""))
     return f"the voice design does not know {named(described)}; {WHERE_LISTED}"

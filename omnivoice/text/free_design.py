@@ -1,7 +1,7 @@
 """A voice described in free words, such as "a warm deep voice, British lady", mapped to the closed vocabulary.
 
-The model knows a few dozen words. Known words and synonyms count wherever they stand; a warning names the rest. There
-is no language model here, so nothing is guessed.
+The model knows a few dozen words. Known words and synonyms count wherever they occur; a warning names the other words.
+There is no language model here, so nothing is guessed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..intake.limits import shown
 from ..intake.tables import load_table
 from ..voice import VoiceDesign
-from .design import MAX_CHARS, WHERE_LISTED, parse_design
+from .design import WHERE_LISTED, check_length, known_words, parse_design, word_key
 from .vocabulary import named
 
 _FILLERS = frozenset(
@@ -29,14 +29,12 @@ def design_from_free_text(text: str, given: VoiceDesign | None = None) -> tuple[
     A voice has an accent or a dialect, whichever comes first. Raises InputError for anything but a string of at most
     500 characters.
     """
-    if not isinstance(text, str) or len(text) > MAX_CHARS:
-        got = f"{len(text)} characters" if isinstance(text, str) else shown(text)
-        raise InputError(f"the voice description must be a string of at most {MAX_CHARS} characters, got {got}")
+    check_length(text, "the voice description")
     attributes = list(given.attributes) if given else []
     unused: list[str] = []
     lowered = text.lower()
     for match in _phrase_pattern().finditer(lowered):
-        for attribute in _attributes_by_phrase()[_spaced(match[0])]:
+        for attribute in _attributes_by_phrase()[word_key(match[0])]:
             if not _is_valid([*attributes, attribute]):
                 unused.append(match[0])
             elif attribute not in attributes:
@@ -68,23 +66,12 @@ def _is_valid(attributes: list[str]) -> bool:
     return True
 
 
-def _spaced(phrase: str) -> str:
-    return re.sub(r"[\s_-]+", " ", phrase)
-
-
 @cache
 def _attributes_by_phrase() -> dict[str, tuple[str, ...]]:
-    """Return {lower-case phrase with spaces for hyphens: its attributes in the spelling of the vocabulary}."""
-    table = cast("dict[str, dict[str, dict[str, str]]]", load_table("text/design.json"))
-    known = {
-        _spaced(word): (word,)
-        for words in table["categories"].values()
-        for pair in words.items()
-        for word in pair
-        if word
-    }
-    synonyms = cast("dict[str, str]", table["synonyms"])
-    return known | {_spaced(phrase): tuple(words.split(", ")) for phrase, words in synonyms.items()}
+    """Return {`word_key` of a phrase: its attributes in the spelling of the vocabulary}."""
+    synonyms = cast("dict[str, dict[str, str]]", load_table("text/design.json"))["synonyms"]
+    known = {key: (word,) for key, (_, word) in known_words().items()}
+    return known | {word_key(phrase): tuple(words.split(", ")) for phrase, words in synonyms.items()}
 
 
 @cache

@@ -24,14 +24,7 @@ SPLIT_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_UNUSED_BPE = (
-    "dropout",
-    "unk_token",
-    "continuing_subword_prefix",
-    "end_of_word_suffix",
-    "byte_fallback",
-    "ignore_merges",
-)
+_UNUSED = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
 _MAX_ID = 2**31 - 1
 
 
@@ -68,11 +61,6 @@ class TextTokenizer:
         _check_splitting(table)
         return cls(_encoder(vocab, merges), vocab.values(), added)
 
-    @property
-    def vocab_size(self) -> int:
-        """The number of rows that an embedding needs: one more than the highest id in a prompt."""
-        return max(self.used_ids) + 1
-
     def special(self, name: str) -> int:
         """Return the id of the added token `<|name|>`, e.g. for "text_start"."""
         return self._added[f"<|{name}|>"]
@@ -102,7 +90,7 @@ def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]
     model = table.get("model")
     if not isinstance(model, dict) or model.get("type") != "BPE":
         raise _not_ours("its model is not BPE")
-    odd = [name for name in _UNUSED_BPE if model.get(name) not in (None, False, "", 0)]
+    odd = [name for name in _UNUSED if model.get(name) not in (None, False, "", 0)]
     if odd:
         raise _not_ours(f"it sets {', '.join(odd)}, which this engine does not implement")
     vocab, merges = model.get("vocab"), model.get("merges")
@@ -143,20 +131,19 @@ def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[st
 
 def _check_splitting(table: dict[str, object]) -> None:
     """Refuse a file whose rules differ from those that `_encoder` builds."""
-    normalizer, splitter = table.get("normalizer"), table.get("pre_tokenizer")
+    splitter = table.get("pre_tokenizer")
     steps = splitter.get("pretokenizers") if isinstance(splitter, dict) else None
     first, second = steps if isinstance(steps, list) and len(steps) == 2 else (None, None)
     if not (
-        isinstance(normalizer, dict)
-        and normalizer.get("type") == "NFC"
-        and isinstance(first, dict)
-        and (first.get("type"), first.get("pattern")) == ("Split", {"Regex": SPLIT_PATTERN})
-        and (first.get("behavior"), first.get("invert")) == ("Isolated", False)
-        and isinstance(second, dict)
-        and (second.get("type"), second.get("add_prefix_space")) == ("ByteLevel", False)
-        and second.get("use_regex") is False
+        _has(table.get("normalizer"), type="NFC")
+        and _has(first, type="Split", pattern={"Regex": SPLIT_PATTERN}, behavior="Isolated", invert=False)
+        and _has(second, type="ByteLevel", add_prefix_space=False, use_regex=False)
     ):
         raise _not_ours("its rules for splitting text are not OmniVoice's")
+
+
+def _has(value: object, **expected: object) -> bool:
+    return isinstance(value, dict) and all(value.get(key) == wanted for key, wanted in expected.items())
 
 
 def _encoder(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:

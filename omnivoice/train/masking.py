@@ -75,7 +75,7 @@ def make_example(
             language=clip.language if language else None,
             instruct=clip.instruct if instruct else None,
             denoise=noisy,
-        ).ids
+        )
     return Example(prompt, codes.masked_fill(masked, mask_id), codes.masked_fill(~masked, IGNORED), prompt_frames)
 
 

@@ -14,14 +14,8 @@ from safetensors.torch import load_file
 from torch import nn
 
 import omnivoice.config
-from omnivoice.codec import (
-    WEIGHT_NORM_PAIRS,
-    WEIGHT_NORM_TARGET,
-    CodecDecoder,
-    CodecEncoder,
-    fold_weight_norm,
-    is_training_only,
-)
+from omnivoice.codec import CodecDecoder, CodecEncoder
+from omnivoice.codec.keys import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET, fold_weight_norm, is_training_only
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig, parse_codec_config
 from omnivoice.errors import AudioError, InputError
 from omnivoice.ops import TORCH_OPS

@@ -16,8 +16,7 @@ from torch import nn
 from omnivoice.codec import CodecDecoder, CodecEncoder, model, tiling
 from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, Snake
 from omnivoice.codec.hubert import Hubert
-from omnivoice.codec.layers import LayerFactory, exact_linear
-from omnivoice.codec.matmul_conv import single_channel_conv, strided_conv
+from omnivoice.codec.layers import LayerFactory, exact_linear, single_channel_conv, strided_conv
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
 from omnivoice.ops import TORCH_OPS, weights_are_plain
 

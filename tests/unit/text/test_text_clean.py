@@ -45,10 +45,6 @@ def test_line_breaks_survive_for_the_chunker() -> None:
     assert join_lines("a\nb\n\nc\nd") == "a b c d"
 
 
-def test_a_tag_of_a_fine_tune_gets_its_spelling() -> None:
-    assert speakable("[CHUCKLE] [laugh]", tags=("chuckle",)) == "[chuckle] [laugh]"
-
-
 def test_stacks_of_marks_are_cut_short() -> None:
     assert speakable("e" + "\N{COMBINING ACUTE ACCENT}" * 500) == "e" + "\N{COMBINING ACUTE ACCENT}" * 20
     assert speakable("e" + "\N{COMBINING ACUTE ACCENT}" * 20) == "e" + "\N{COMBINING ACUTE ACCENT}" * 20
