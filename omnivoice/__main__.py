@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
         if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a closed pipe can still be told from a failure
+            sys.stdout.flush()  # while a closed pipe is still distinguishable from a failure
     except BrokenPipeError:
         discard_output()
     except OmniVoiceError as error:

@@ -81,7 +81,7 @@ def usable_device(name: str) -> torch.device:
 def find_model(named: str | PathLike[str] | None, *, demo: bool = False) -> Path:
     """Return the named model, or the first one found; raises CheckpointError that says where it looked.
 
-    With `demo`, the demo voice stands in for a missing model, and a line on stderr says so.
+    With `demo`, the demo voice is used if there is no model, and a line on stderr says so.
     """
     named = named or os.environ.get(ENVIRONMENT)
     if named:

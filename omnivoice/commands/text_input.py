@@ -17,10 +17,10 @@ def read_text_stream(stream: TextIO | None) -> str:
 
     The text is not cleaned yet: pass it to `clean_text`.
     """
-    if stream is None:  # what Python makes of a closed standard input
+    if stream is None:  # Python's value for a closed standard input
         raise TextError("no text was piped in: standard input is closed")
     buffer = getattr(stream, "buffer", None)
-    if buffer is None:  # a stand-in for standard input that yields text
+    if buffer is None:  # a replacement for standard input that yields text
         return check_text_length(stream.read(MAX_TEXT_CHARS + 1), name=_NAME)
     data = buffer.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:

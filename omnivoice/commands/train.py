@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -48,6 +49,7 @@ from .train_progress import Progress, tensorboard
 
 SAMPLES, ADAPTER, MODEL = "samples", "adapter", "model"
 SAMPLE_SEED = 1
+Made = TypeVar("Made")
 _LOG = logging.getLogger("omnivoice_nodes")
 
 
@@ -79,7 +81,7 @@ def _run(order: TrainOrder, world: World) -> None:
     )
     files = checkpoint_files(order.model, order.codec)
     if world.is_main:
-        make_folder(order.output)  # before the encoding: a folder that cannot be written to makes it useless
+        make_folder(order.output)  # fails now, not after hours of encoding
     names = ("model", "codec", "cache", "language", "instruct")
     given = {name: getattr(order, name) for name in names}
     dataset = _in_turn(world, lambda: load_dataset(order.data, device=device, **given))
@@ -93,7 +95,7 @@ def _run(order: TrainOrder, world: World) -> None:
     trainer = build_trainer(lm, text, tokenizer, dataset, settings, device=device, world=world, lora=lora)
     folder = _in_turn(
         world,
-        # The other processes find the run that the main one has just created, so for them it is a resume.
+        # The other processes find the run that the main one has just created, so they always resume.
         lambda: open_run(order.output, settings, data=data, base=base, resume=order.resume or not world.is_main),
     )
     resumed = folder.resume(trainer)
@@ -103,7 +105,7 @@ def _run(order: TrainOrder, world: World) -> None:
     speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.is_main else None
     outcome = _train(trainer, folder, speaker, order)
     if world.is_main:
-        written = _write(trainer, folder, files, order, dataset, base)  # before printing, which fails on a closed pipe
+        written = _write(trainer, folder, files, order, dataset, base)  # before printing: a closed pipe would raise
         print(f"{_ENDS[outcome.reason]} after {outcome.step} of {settings.steps} steps")
         for path in written:
             print(f"wrote {path}")
@@ -121,9 +123,10 @@ def _check_alike(trainer: Trainer, data: str, base: str) -> None:
             raise InputError(f"the processes start with different {what}: use the same data, model and output")
 
 
-def _in_turn(world: World, make: Callable[[], object]):  # type: ignore[no-untyped-def]
-    """Return `make()`, called in the main process first, so that the others find its files."""
-    made = make() if world.is_main else None
+def _in_turn(world: World, make: Callable[[], Made]) -> Made:
+    """Return `make()`, called in the main process first, so the others find the files that it writes."""
+    if world.is_main:
+        made = make()
     world.wait()
     return made if world.is_main else make()
 
@@ -175,7 +178,7 @@ def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer,
         try:
             (speech,) = engine.generate([request])
             write_wav(folder / f"step-{step:08d}.wav", speech.waveform)
-        except OmniVoiceError as error:  # a full disk or a model that has gone silent must not end the training
+        except OmniVoiceError as error:  # a full disk or a silent sample must not end the training
             _LOG.warning("no sample was written at step %d: %s", step, error)
 
     return speak
@@ -202,7 +205,7 @@ def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] |
 
 @contextmanager
 def _interruption() -> Iterator[Callable[[], bool]]:
-    """Yield a function that tells whether SIGINT or SIGTERM has arrived; a second one interrupts at once."""
+    """Yield a function that returns whether SIGINT or SIGTERM has arrived; a second one interrupts at once."""
     pressed: list[int] = []
 
     def press(number: int, frame: object) -> None:
@@ -222,7 +225,7 @@ def _interruption() -> Iterator[Callable[[], bool]]:
 def _write(
     trainer: Trainer, folder: RunFolder, files: CheckpointFiles, order: TrainOrder, dataset: Dataset, base: str
 ) -> list[Path]:
-    """Write the results, a LoRA as single files and as PEFT's folder, or model folders, and return their paths."""
+    """Write the results and return their paths: a LoRA as files and as PEFT's folder, or model folders."""
     name, settings = order.result_name, trainer.settings
     if settings.method == "full":
         return _write_models(trainer, folder, files, order.output)
@@ -240,6 +243,6 @@ def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, o
     if best is not None and best[1] != trainer.step_count:
         models[output / f"{MODEL}-best-{best[1]:08d}"] = best[0]
     for place, weights in models.items():
-        if not os.path.isdir(place):  # it exists when a finished run is started again
+        if not os.path.isdir(place):  # it exists if a finished run is started again
             export_folder(files, place, dtype=torch.float32, tensors=weights)
     return list(models)

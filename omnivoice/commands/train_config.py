@@ -25,7 +25,7 @@ output = "runs/anna"      # the run's folder; an unfinished run in it is resumed
 model = "models/OmniVoice"
 device = "cuda"
 preset = "voice"          # or "language"; [settings] overrides single values
-language = "en"           # of clips without a language of their own
+language = "en"           # for clips that name no language
 
 [settings]
 sample_every = 100
@@ -37,8 +37,8 @@ sample_text = "This is how I sound by now."
 class TrainOrder:
     """The content of a config file.
 
-    preset: "" for the plain defaults. settings: values that override the preset. lora: a LoRA to start from. name: of
-    the result files; the name of the output folder by default.
+    settings: values that override the preset. lora: a LoRA to start from. preset: "" for the plain defaults. name: of
+    the result files; by default, that of the output folder.
     """
 
     data: Path
@@ -62,7 +62,7 @@ class TrainOrder:
         return self.name or os.path.basename(os.path.abspath(self.output))
 
     def settings_for(self, seconds: float) -> TrainSettings:
-        """Return the settings for clips of that length in all; raises InputError."""
+        """Return the settings for clips of `seconds` in total; raises InputError."""
         return settings_for(self.preset, seconds, self.settings) if self.preset else settings_from(self.settings)
 
 
@@ -91,8 +91,8 @@ def read_order(path: str) -> TrainOrder:
     order = TrainOrder(**values)  # type: ignore[arg-type]
     check_result_name(order.result_name)
     if os.path.realpath(order.output) == os.path.realpath(order.data):
-        raise InputError("output must be another folder than data: the run's files would be taken for recordings")
-    order.settings_for(0)  # so that a bad value is refused before hours of encoding
+        raise InputError("output and data must be different folders: the run's files would be taken for recordings")
+    order.settings_for(0)  # refuses a bad value now, not after hours of encoding
     return order
 
 

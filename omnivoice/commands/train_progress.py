@@ -40,16 +40,13 @@ class Progress:
             self._print(text)
 
     def _print(self, text: str, *, stay: bool = False) -> None:
-        with contextlib.suppress(OSError):  # the reader has gone, and the training must not be lost
-            print(
-                f"\r{text:<79}" if self._terminal else text,
-                end="" if stay and self._terminal else "\n",
-                file=sys.stderr,
-            )
+        shown, end = (f"\r{text:<79}", "" if stay else "\n") if self._terminal else (text, "\n")
+        with contextlib.suppress(OSError):  # a closed terminal must not end the training
+            print(shown, end=end, file=sys.stderr)
 
 
 def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -> str:
-    """Return the line for a report, after `steps` steps with `tokens` tokens in so many seconds."""
+    """Return the line for a report, after `steps` steps with `tokens` tokens in `seconds`."""
     left = int((report.steps - report.step) * seconds / max(1, steps))
     skipped = ", skipped" if report.skipped else ""
     return (

@@ -1,9 +1,9 @@
 """Read prompts that upstream saved (.pt), for `voice import` on the command line.
 
-Nothing is unpickled. Such a file is a zip whose data.pkl is a program for the pickle machine. `pickletools` splits it
-into instructions, and this file carries out, on plain values, the few that upstream's `VoiceClonePrompt.save` uses
-(models/omnivoice.py:130, format_version 1). It calls nothing that the program names. It checks sizes before it builds
-anything, and copies the codes once, at the end. No other .pt file is read: neither checkpoints nor optimizer states.
+Nothing is unpickled. Such a file is a zip archive whose data.pkl is a program for the pickle machine. `pickletools`
+splits it into instructions, and this file executes, on plain values, the few that upstream's `VoiceClonePrompt.save`
+uses (models/omnivoice.py:130, format_version 1). It calls nothing that the program names, and checks sizes before it
+builds anything. Other .pt files, such as checkpoints, are refused.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _voice(found: object) -> VoicePrompt:
 
 
 class _Program:
-    """The instructions of a data.pkl. `run` raises InputError, ValueError or LookupError for those no prompt has."""
+    """The instructions of a data.pkl. `run` raises InputError, ValueError or LookupError if it is not a prompt's."""
 
     def __init__(self, entries: Mapping[str, bytes]) -> None:
         self._entries = entries
@@ -105,8 +105,11 @@ class _Program:
             case "BINGET" | "LONG_BINGET":
                 stack.append(self._memo[argument])
             case "SETITEMS":
-                items = self._pop_to_mark()
-                _set_items(stack[-1], items)
+                items, target = self._pop_to_mark(), stack[-1]
+                keys, values = items[0::2], items[1::2]
+                if not isinstance(target, dict) or len(items) % 2 or not all(isinstance(key, str) for key in keys):
+                    raise InputError("its data.pkl is malformed")
+                target.update(zip(keys, values))
             case "BINPERSID":
                 stack.append(self._storage(stack.pop()))
             case "REDUCE":
@@ -128,7 +131,7 @@ class _Program:
             case "BININT1" | "BININT2" | "BININT" | "BINFLOAT" | "BINUNICODE":
                 stack.append(argument)
             case _:
-                raise InputError(f"its data.pkl holds the instruction {name}, which no prompt has")
+                raise InputError(f"its data.pkl holds the instruction {name}, which no prompt contains")
 
     def _pop_to_mark(self) -> list[object]:
         items: list[object] = []
@@ -145,13 +148,6 @@ class _Program:
                     raise InputError(f"a tensor declares {shown(count)} elements but {len(record)} bytes are there")
                 return np.frombuffer(record, dtype)
         raise InputError("a tensor's data is not of a known kind (int64, int32 or int16)")
-
-
-def _set_items(target: object, items: list[object]) -> None:
-    keys = items[0::2]
-    if not isinstance(target, dict) or len(items) % 2 or not all(isinstance(key, str) for key in keys):
-        raise InputError("its data.pkl is malformed")
-    target.update(zip(keys, items[1::2], strict=True))
 
 
 def _call(function: object, arguments: object) -> object:

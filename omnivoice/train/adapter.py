@@ -1,7 +1,7 @@
-"""From a model in training to a LoRA, and from a LoRA to the start of a training.
+"""Extracts a LoRA from a model in training, and starts training from a LoRA.
 
-A fully trained module leaves as the difference from the weights it started with, so LoRAs add up whatever was applied
-before; for PEFT's modules_to_save it leaves as weights.
+A fully trained module is stored as the difference from its initial weights, so that several LoRAs can be added up. For
+PEFT's modules_to_save it is stored as weights.
 """
 
 from __future__ import annotations

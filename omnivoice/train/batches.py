@@ -1,9 +1,9 @@
 """Which clips a step trains on, in which order, and how they are split into batches.
 
-The order depends only on the seed and the epoch, and the masking of a clip on seed, epoch and clip. So a position in
-the data is two numbers, and a run resumes from it exactly. A step is filled for all processes and batches together and
-split afterwards, and each codebook's loss is the mean over the whole step: the split changes nothing but rounding.
-(Upstream takes the mean of each batch, and then the mean of the batches.)
+The order depends only on the seed and the epoch, and the mask of a clip on seed, epoch and clip. A position in the data
+is therefore two numbers, and a run resumes from it exactly. The examples of a step are drawn for all processes and
+batches together and split afterwards. Each codebook's loss is the mean over the step, so the split affects only
+rounding. (Upstream takes the mean of each batch, and then the mean of the batches.)
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Source:
         return make_example(self.clips[clip], self.tokenizer, self.masking, self.mask_id, *pair)
 
     def take(self, cursor: Cursor, *, tokens: int, clips: int) -> tuple[list[Example], Cursor]:
-        """Return (examples, next cursor): at least one example, at most so many tokens and clips, all of one epoch."""
+        """Return (examples, next cursor): one example or more of one epoch, within the limits on tokens and clips."""
         order = _order(self.seed, cursor.epoch, len(self.clips))
         taken: list[Example] = []
         rows, position = 0, cursor.position

@@ -1,7 +1,6 @@
-"""Builds a trainer from a model, a dataset and settings, for the command line and the host alike.
+"""Builds a trainer from a model, a dataset and settings, for the command line and for ComfyUI.
 
-The trainer takes the model over and replaces its layers, so load an unfused one for the purpose. Nothing here reads a
-file.
+The trainer replaces the model's layers, so load an unfused model for it alone. Nothing here reads a file.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ def build_trainer(
 ) -> Trainer:
     """Return a trainer at step 0.
 
-    lm: unfused, on the CPU or the device; the trainer takes it over. lora: a LoRA to start from. Raises InputError for
-    a dataset that does not fit the model, LoraError for such a LoRA.
+    lm: unfused, on the CPU or the device; its layers are replaced. lora: a LoRA to start from. Raises InputError for a
+    dataset, and LoraError for a LoRA, that does not fit the model.
     """
-    check_dataset(dataset, lm)
+    _check_dataset(dataset, lm)
     if settings.offloading and world.size > 1:  # DistributedDataParallel takes no model on two kinds of devices
         raise InputError("offloading works in a single process only: switch it off, or train without torchrun")
     _check_size(lm, settings)
@@ -56,18 +55,18 @@ def build_trainer(
         training, held = dataset.split(settings.validation, settings.seed)
         if settings.patience and not held:
             raise InputError(
-                f"patience needs validations, but a share of {settings.validation:g} of {len(training)} clips is no "
-                "clip: raise validation, or set patience to 0"
+                f"patience needs validation clips, but {settings.validation:g} of {len(training)} clips is less than "
+                "one: raise validation, or set patience to 0"
             )
         if settings.validation and settings.validate_every and not held and world.is_main:
-            _LOG.warning("no validation: a share of %g of %d clips is no clip", settings.validation, len(training))
+            _LOG.warning("no validation: %g of %d clips is less than one", settings.validation, len(training))
         mask_id, seed = lm.config.audio_mask_id, settings.seed
         sources = [Source(clips, tokenizer, settings.masking, mask_id, seed) for clips in (training, held)]
         return Trainer(model, sources[0], settings, validation=sources[1], world=world)
 
 
 def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
-    """Raise InputError, before any step, for a LoRA that would be too large to be read again."""
+    """Raise InputError, before any step, for a LoRA whose file would be too large to read."""
     values = 0
     for name, (out, into) in lora_targets(lm.config).items():
         part = name.rpartition(".")[2]
@@ -82,10 +81,10 @@ def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
         )
 
 
-def check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
+def _check_dataset(dataset: Dataset, lm: OmniVoiceLM) -> None:
     """Raise InputError for a dataset without clips, or with codes that are not this model's."""
     if not dataset.clips:
-        raise InputError("the dataset has no clip that can be used: see its report")
+        raise InputError("the dataset has no usable clip: see its report")
     codebooks, mask_id = lm.config.codebooks, lm.config.audio_mask_id
     for clip in dataset.clips:
         K, T = clip.codes.shape

@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def rows(self) -> int:
-        """Rows of the source."""
+        """The number of rows in the source."""
         return len(self.clips) + len(self.rejected)
 
     @property
@@ -79,7 +79,7 @@ class Dataset:
         return training, tuple(clip for i, clip in enumerate(self.clips) if i in drawn)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that training reads; names do not count."""
+        """Return the SHA-256 of everything that training reads, which excludes names."""
         digest = hashlib.sha256()
         for clip in self.clips:
             labels = (clip.text, clip.language, clip.instruct, clip.pinyin, clip.clean_start, tuple(clip.codes.shape))

@@ -2,8 +2,7 @@
 
 An entry's name is a hash of the recording's content, the codec and the preparation of the audio, so no entry can be
 out of date. The folder is not trusted: an entry that is damaged, foreign or of another shape counts as missing and is
-written again. If the folder cannot be written to, the run continues with a warning. Writes are atomic, also with
-several processes.
+written again. If the folder cannot be written to, the run continues with a warning. Several processes may share it.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class CodeCache:
                 _LOG.warning("%s", self._warning)
 
     def _path(self, content: str) -> Path | None:
-        """Return the path of an entry, in one of 256 folders, since a single huge folder makes every write slow."""
+        """Return the path of an entry, in one of 256 folders, since one huge folder would make every write slow."""
         if self._folder is None:
             return None
         key = hashlib.sha256(f"{content} {self._codec}".encode()).hexdigest()

@@ -1,8 +1,8 @@
 """From rows of recordings and transcripts to a `Dataset` of codes: each row is checked, and each clip encoded once.
 
 Texts and descriptions of voices are stored as generation would put them into the prompt, so training and generation
-see the same prompts. A bad clip is rejected with its reason and never stops the others. Codes are cached by content
-(`code_cache`), so interrupted work resumes. Nothing here opens files, forms batches or drops conditions.
+see the same prompts. A bad clip is rejected with a reason and does not stop the others. Codes are cached by content
+(`code_cache`), so an interrupted run continues where it stopped. Nothing here forms batches or masks codes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def build_dataset(
     """Check and encode every row; the encoder computes on `device`.
 
     cache: a folder for codes, created if needed; None for no cache. language, instruct: for rows without their own.
-    on_clip may raise, and the codes encoded so far stay in the cache. Raises InputError for an invalid language or
+    on_clip may raise; the codes encoded so far stay in the cache. Raises InputError for an invalid language or
     instruct, and with the first five reasons if no clip is usable.
     """
     spoken, described = _language(language), _label(instruct)

@@ -1,7 +1,7 @@
 """The training loop: steps, validations, samples, training states, metrics, and when to stop.
 
-The caller is asked after each step whether to stop, so a cancelled run leaves a complete training state, like any
-other end. Samples are the caller's: this room cannot generate speech.
+After each step the caller says whether to stop, so even a cancelled run leaves a complete training state. The caller
+also makes the samples: this package cannot generate speech.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def train(
     on_validation: OnValidation | None = None,
     on_sample: OnSample | None = None,
 ) -> Outcome:
-    """Train until all steps are done or a stop is asked for; the trainer then holds the result.
+    """Train until all steps are done, the caller stops the run or patience ends it; the trainer holds the result.
 
     folder: for training states and metrics, written by the main process. Raises FileError if its disk is too full.
     """

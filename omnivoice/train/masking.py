@@ -1,8 +1,8 @@
 """From a clip to a training example: its prompt, the codes of its reference part, and masked codes to predict.
 
 The random draws and their order are upstream's (data/processor.py:70-180): the same seeds give the same example. The
-layout of the prompt is that of generation (`text.prompt`). Prompt and codes stay apart instead of forming one grid of
-ids, and no global generator is used.
+prompt has the layout that generation uses (`text.prompt`). Unlike upstream, prompt and codes are not one grid of ids,
+and no global generator is used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ PENALTY = Sampling.layer_penalty / Sampling.position_temperature  # of a codeboo
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """prompt_ids: text tokens before the audio, possibly none. codes: [K, T] int64, partly the mask id. labels: [K, T]
-    int64, the masked codes, and IGNORED elsewhere. prompt_frames: frames of the reference part at the start."""
+    """One document to train on.
+
+    prompt_ids: text tokens before the audio, possibly none. codes: [K, T] int64, partly the mask id. labels: [K, T]
+    int64, the masked codes, and IGNORED elsewhere. prompt_frames: frames of the reference part at the start.
+    """
 
     prompt_ids: tuple[int, ...]
     codes: Tensor
@@ -95,7 +98,7 @@ def mask_like_decoding(codebooks: int, frames: int, known: float, generator: tor
 def generators(seed: int, *place: object) -> tuple[random.Random, torch.Generator]:
     """Return two generators that depend only on the seed and the place, such as an epoch and a clip.
 
-    So no generator is part of the training state.
+    The training state therefore needs no generator.
     """
     digest = hashlib.sha256(repr((seed, *place)).encode()).digest()
     first, second = (int.from_bytes(digest[i : i + 8], "big") for i in (0, 8))

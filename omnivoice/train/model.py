@@ -1,7 +1,7 @@
 """The language model in training: examples in, loss out.
 
-A batch is the packed row of documents that generation uses (`lm.layout`), without padding. The caller's unfused model
-is taken over, and its layers are replaced by those of `layers`: trained weights are copied, frozen ones are shared.
+A batch is the packed row of documents that generation uses (`lm.layout`), without padding. The layers of the caller's
+unfused model are replaced by those of `layers`: trained weights are copied, frozen ones are shared.
 The loss is upstream's (models/omnivoice.py:543-565), a weighted sum of each codebook's mean cross-entropy.
 """
 
@@ -23,11 +23,10 @@ from .settings import AUDIO, TrainSettings
 
 
 class TrainingModel(nn.Module):
-    """An unfused language model, prepared for training as `settings` ask for.
+    """An unfused language model with the training layers that `settings` ask for.
 
-    lm: taken over; its frozen weights keep dtype and device. text: its text embedding. device: to compute on.
-    generator: for the initial values of the LoRA. Raises InputError if the model's config gives a wrong number of
-    codebook weights.
+    lm: changed in place; frozen weights keep their dtype. text: its text embedding. device: to compute on. generator:
+    for the initial values of the LoRA. Raises InputError if config.json has a wrong number of codebook weights.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class TrainingModel(nn.Module):
         """Return the loss of the examples, a scalar.
 
         Each codebook's sum of losses is divided by `counts` [K], the labels of the whole step, and the codebooks are
-        weighted. So the losses of the batches of a step add up to the loss of the step.
+        weighted, so the losses of the batches of a step add up to the loss of the step.
         """
         rows, layout = self._pack(examples)
         logits = self.lm(rows, layout)  # [R, K, V] float32

@@ -24,16 +24,16 @@ from .run import RunFolder
 from .trainer import Trainer
 
 BEST = "-best"
-_RUN_FILES = re.compile(r"best|state-\d{8}", re.IGNORECASE)  # what `RunFolder` calls its own files
+_RUN_FILES = re.compile(r"best|state-\d{8}", re.IGNORECASE)  # the files that `RunFolder` writes
 
 
 def check_result_name(name: str, *, suffix: str = "") -> str:
-    """Return `name`, in Unicode form NFC, when result files may be called by it; raises InputError.
+    """Return `name`, in Unicode form NFC, if result files may have it; raises InputError.
 
-    suffix: what the caller may still append to it.
+    suffix: the longest text that the caller may append to it.
     """
     if _RUN_FILES.fullmatch(name):
-        raise InputError(f"name {shown(name)} is what the run calls a file of its own: choose another name")
+        raise InputError(f"name {shown(name)} is taken by a file of the run: choose another name")
     checked = check_file_name(name)
     check_file_name(f"{name}{suffix}{BEST}.safetensors")
     checked_metadata({"name": checked})

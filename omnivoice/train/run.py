@@ -3,9 +3,9 @@
     settings.json   what the run was started with        metrics.jsonl   one line per step and validation
     state-00000100.safetensors (the last two)       best.safetensors   weights of the lowest validation loss
 
-A training state is one file with a hash of its values, written to a temporary file and renamed. So a kill leaves the
-old or the new one, and a damaged one is recognised, named and skipped. A run is resumed only with the settings, data
-and model that it was started with, and a new run starts only in a folder without a run.
+A training state is one file with a hash of its values, written to a temporary file and renamed. A kill therefore
+leaves the old file or the new one, and a damaged file is noticed, named and skipped. A run resumes only with the
+settings, data and model that it was started with. A new run needs a folder that holds no other run.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from .trainer import Trainer
 FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
 SETTINGS, METRICS, BEST = "settings.json", "metrics.jsonl", "best.safetensors"
 KEPT = 2
-STALE_SECONDS = 600  # a temporary file of that age was left by a kill: no state takes as long to write
-# Settings that may differ when a run is resumed, since they change no weight.
+STALE_SECONDS = 600  # no state takes this long to write, so an older temporary file was left by a kill
+# Settings that may change when a run resumes, since they do not affect the weights.
 CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
 _STATE = re.compile(r"state-(\d{8})\.safetensors")
 _LOG = logging.getLogger("omnivoice_nodes")
@@ -48,7 +48,7 @@ class RunFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._warned = False
-        self._damaged: set[Path] = set()  # found by `resume`, and deleted once a new state is written
+        self._damaged: dict[Path, str] = {}  # states found by `resume`, deleted once a new one is written -> reason
 
     def states(self) -> list[Path]:
         """Return the training states, the latest first."""
@@ -57,36 +57,32 @@ class RunFolder:
     def resume(self, trainer: Trainer) -> bool:
         """Restore the latest intact training state; return False if there is no state yet. Damaged ones are logged.
 
-        Raises FileError if there are states and none is intact: starting again must be the user's decision.
+        Raises FileError if every state is damaged: only the user may decide to start again.
         """
-        damaged = []
         for path in self.states():
             try:
                 tensors, numbers = read_state(path)
                 if path.name != _state_name(numbers.get("step", -1)):
                     raise FileError(f"{path.name} is misnamed: it is the state of step {numbers.get('step')}")
             except FileError as error:
-                damaged.append(str(error))
-                self._damaged.add(path)
+                self._damaged[path] = str(error)
                 _LOG.warning("a damaged training state is skipped: %s", error)
                 continue
             trainer.restore(tensors, numbers)
             self._cut_metrics(trainer.step_count)
             return True
-        if damaged:
-            raise FileError(
-                f"no training state in {shown_name(self.folder)} is intact ({damaged[0]}): name another folder"
-            )
+        for reason in self._damaged.values():
+            raise FileError(f"no training state in {shown_name(self.folder)} is intact ({reason}): name another folder")
         return False
 
-    def save(self, trainer: Trainer) -> bool:
-        """Write the training state and delete all but the last two; if that fails, warn and return False."""
+    def save(self, trainer: Trainer) -> None:
+        """Write the training state and delete all but the last two; if that fails, warn."""
         tensors, numbers = trainer.state()
         path = self.folder / _state_name(numbers["step"])
         try:
             if path in self._damaged:
                 remove_file(path)  # the writer does not replace files of another format
-                self._damaged.remove(path)
+                del self._damaged[path]
             write_state(path, tensors, numbers)
             intact = [state for state in self.states() if state not in self._damaged]
             for old in [*intact[KEPT:], *self._damaged]:
@@ -94,13 +90,11 @@ class RunFolder:
             self._damaged.clear()
         except FileError as error:
             _LOG.warning("the training state of step %d could not be written: %s", numbers["step"], error)
-            return False
-        return True
 
     def check_space(self, trainer: Trainer) -> None:
         """Raise FileError if the disk is too full for the training states of this run."""
         weights = sum(4 * parameter.numel() for parameter in trainer.trained.values())
-        states = max(1, KEPT + 1 - len(self.states()))  # while one is written there is one more
+        states = max(1, KEPT + 1 - len(self.states()))  # the oldest is deleted after the next one is written
         check_space(self.folder, 3 * states * weights + weights, action="written")  # AdamW has two moments
 
     def save_best(self, trainer: Trainer) -> None:
@@ -113,8 +107,10 @@ class RunFolder:
             _LOG.warning("the best weights could not be written: %s", error)
 
     def best(self) -> tuple[dict[str, Tensor], int] | None:
-        """Return (weights by the checkpoint's names, their step) of the lowest validation loss, or None. Raises
-        FileError."""
+        """Return the weights of the lowest validation loss, by the checkpoint's names, and their step; or None.
+
+        Raises FileError.
+        """
         if not os.path.isfile(self.folder / BEST):
             return None
         tensors, numbers = read_state(self.folder / BEST)
@@ -131,7 +127,7 @@ class RunFolder:
             self._warned = True
 
     def _cut_metrics(self, step: int) -> None:
-        """Delete the metrics of later steps than the restored one."""
+        """Delete the metrics of the steps after `step`, and lines that are damaged."""
         path = self.folder / METRICS
         if os.path.isfile(path):
             lines = read_bytes(path, limit=MAX_TABLE_BYTES * 8).splitlines(keepends=True)
@@ -142,13 +138,13 @@ def _step_of(line: bytes) -> float:
     try:
         entry = parse_json(line, METRICS)
     except FileError:
-        return math.inf  # truncated by a kill
+        return math.inf  # cut short by a kill
     step = entry.get("step") if isinstance(entry, dict) else None
     return step if isinstance(step, int) else math.inf
 
 
 def _discard_torn(path: Path) -> None:
-    """Delete a file that is no safetensors file, which the writer would not replace."""
+    """Delete a file that is not a safetensors file, since the writer would refuse to replace it."""
     if os.path.lexists(path):
         try:
             check_header(path)
@@ -159,7 +155,7 @@ def _discard_torn(path: Path) -> None:
 def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True) -> RunFolder:
     """Return the folder of a run, created if needed. data, base: fingerprints of the clips and the model.
 
-    Raises InputError if it holds another run, with other settings, clips or model, or any run unless `resume`.
+    Raises InputError if the folder holds a run with other settings, clips or model, or any run if `resume` is False.
     """
     own = {
         "format": FORMAT,
@@ -194,12 +190,12 @@ def _state_name(step: int) -> str:
 def _difference(found: object, own: Mapping[str, object]) -> str:
     """Return what differs between the two runs, empty if they are the same."""
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        return f"{SETTINGS} is not that of a training run"
+        return f"its {SETTINGS} does not belong to a training run"
     if found.get("format_version") != FORMAT_VERSION:
         return f"format_version {shown(found.get('format_version'))}, this one reads {FORMAT_VERSION}"
     old, new = found.get("settings"), own["settings"]
     if not isinstance(old, dict) or not isinstance(new, dict):
-        return f"{SETTINGS} contains no settings"
+        return f"its {SETTINGS} contains no settings"
     for name in sorted((old.keys() | new.keys()) - CHANGEABLE):
         if old.get(name) != new.get(name):
             return f"{name} was {shown(old.get(name))}, now {shown(new.get(name))}"

@@ -1,14 +1,13 @@
 """The settings of a training run, checked, and two presets.
 
-Settings are plain numbers and words, so they travel as JSON and TOML and two runs can be compared by them. The
-defaults are upstream's (training/config.py:37 and its LoRA example: rank 16, alpha 32, dropout 0.05, the audio modules
-in modules_to_save, AdamW at 1e-4, weight decay 0.01, gradient clipping at 1.0, cosine schedule with 1 % warm-up).
-Nothing here reads a file.
+Settings are plain numbers and strings, so they can be stored as JSON or TOML and compared between runs. The defaults
+are upstream's (training/config.py:37 and its LoRA example: rank 16, alpha 32, dropout 0.05, the audio modules in
+modules_to_save, AdamW at 1e-4, weight decay 0.01, gradient clipping at 1.0, cosine schedule with 1 % warm-up).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 
@@ -30,12 +29,11 @@ ALPHA_PER_RANK = 2  # of both presets
 class Masking:
     """How a clip becomes a training example (upstream data/processor.py:34, training/config.py:45).
 
-    drop_condition: share of clips trained without any text. prompt: range of the share of a clip's beginning that
-    serves as the reference. mask: range of the share of codes that is masked. language, instruct, pinyin: how often
-    each is used when a clip has it. only_instruct: how often a clip with an instruct is trained without a reference.
-
-    by_codebook (not in upstream, off by default): share of clips masked as they are in the middle of decoding, with
-    the lower codebooks mostly known; for models trained from scratch.
+    drop_condition: share of clips trained without any text. prompt: smallest and largest share of a clip that serves,
+    from its start, as the reference. mask: smallest and largest share of the codes that is masked. language, instruct,
+    pinyin: how often each is used when a clip has it. only_instruct: how often a clip with an instruct is trained
+    without a reference. by_codebook (not in upstream, off by default): share of clips masked as in the middle of
+    decoding, with the lower codebooks mostly known; for models trained from scratch.
     """
 
     drop_condition: float = 0.1
@@ -170,11 +168,8 @@ def settings_from(table: Mapping[str, object], base: TrainSettings | None = None
         if unknown:
             names = ", ".join(sorted(f.name for f in fields(known)))
             raise InputError(f"unknown setting {place}{unknown[0]}: known are {names}")
-    settings = {**start.as_table(), **{name: value for name, value in table.items() if name != "masking"}}
-    parts = {f.name: masking.get(f.name, getattr(start.masking, f.name)) for f in fields(Masking)}
-    build: Callable[..., TrainSettings] = TrainSettings  # checks every value
-    make: Callable[..., Masking] = Masking
-    return build(**{**settings, "masking": make(**parts)})
+    changed = {**table, "masking": replace(start.masking, **masking)}
+    return replace(start, **changed)  # type: ignore[arg-type]  # every value is checked
 
 
 def settings_for(preset: str, seconds: float, table: Mapping[str, object]) -> TrainSettings:
@@ -188,13 +183,13 @@ def settings_for(preset: str, seconds: float, table: Mapping[str, object]) -> Tr
 
 
 def voice_preset(seconds: float) -> TrainSettings:
-    """Return settings for one voice, from minutes of clips, `seconds` in all: short and gentle."""
+    """Return settings for one voice, from minutes of clips, `seconds` in total."""
     steps = round(min(max(STEPS_PER_SECOND * seconds, MIN_STEPS), MAX_STEPS))
     return TrainSettings(steps=steps, warmup=0.05, batch_tokens=4096, batch_size=16, masking=Masking(language=1.0))
 
 
 def language_preset(seconds: float) -> TrainSettings:
-    """Return settings for a language, or a way of speaking, from hours of clips by several people."""
+    """Return settings for a language or a way of speaking, from hours of clips by several speakers."""
     return TrainSettings(rank=32, alpha=64.0, steps=5000, masking=Masking(language=1.0))
 
 

@@ -3,7 +3,7 @@
 No generator is part of the state: data, masks and dropout are drawn from the seed and the number of the step, epoch or
 clip, and torch's global generators are restored after each step. The training state is the weights, the optimizer's
 moments, a cursor into the data and the losses. A resumed run is bit-equal to an uninterrupted one (on a CPU with the
-same number of threads). Files are the business of `run`.
+same number of threads). `run` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_SKIPPED = 5  # steps in a row without a finite loss
 
 @dataclass(frozen=True)
 class StepReport:
-    """step: steps done, including this one. tokens: text tokens and frames. skipped: the loss or the gradient was not
-    finite, so no weight was changed. seconds: duration of this step."""
+    """What one step did. step: steps done, including this one. tokens: text tokens and frames. seconds: duration of
+    this step. skipped: the loss or the gradient was not finite, so no weight was changed."""
 
     step: int
     steps: int
@@ -126,7 +126,7 @@ class Trainer:
         return float(total), float(norm)
 
     def validate(self) -> float:
-        """Return the loss of the validation clips, always with the same masks; NaN without such clips."""
+        """Return the loss of the validation clips, always with the same masks; NaN if there are no such clips."""
         if self.validation is None or not self.validation.clips:
             return math.nan
         return self.evaluate([self.validation.draw("validation", clip) for clip in range(len(self.validation.clips))])
@@ -167,7 +167,6 @@ class Trainer:
             yield
 
     def _state_of(self, parameter: torch.nn.Parameter) -> dict[str, object]:
-        """Return the optimizer's state of a parameter."""
         return self._optimizer_of[id(parameter)].state[parameter]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
@@ -189,10 +188,7 @@ class Trainer:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
-        """Restore a `state` of a trainer built in the same way.
-
-        Raises CheckpointError for the state of another trainer, and for an impossible one.
-        """
+        """Restore a `state` of a trainer built in the same way; raises CheckpointError for any other state."""
         self._check_state(tensors, numbers)
         with torch.no_grad():
             for name, parameter in self.trained.items():
@@ -210,8 +206,8 @@ class Trainer:
 
     def _check_state(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
         other = CheckpointError("this training state belongs to a run that trains other weights: name another folder")
-        weights = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
-        if {n: t.shape for n, t in weights.items()} != {n: p.shape for n, p in self.trained.items()}:
+        expected = {f"weights.{name}": parameter.shape for name, parameter in self.trained.items()}
+        if {name: t.shape for name, t in tensors.items() if name.startswith("weights.")} != expected:
             raise other
         for full, tensor in tensors.items():
             kind, _, rest = full.partition(".")
@@ -223,16 +219,9 @@ class Trainer:
                 raise CheckpointError(
                     f"this training state contains NaN or Inf in {full}: delete it to resume from an earlier one"
                 )
-        kinds = {name: isinstance(value, int) and value >= 0 for name, value in numbers.items()}
-        losses, best = tensors.get("losses"), tensors.get("best")
-        if (
-            kinds != dict.fromkeys(self.state()[1], True)
-            or numbers["position"] >= len(self.source.clips)
-            or losses is None
-            or tuple(losses.shape) != (numbers["step"],)
-            or best is None
-            or best.numel() != 1
-        ):
+        shapes = [tuple(tensors[name].shape) for name in ("losses", "best") if name in tensors]
+        known = numbers.keys() == self.state()[1].keys() and min(numbers.values()) >= 0
+        if not known or numbers["position"] >= len(self.source.clips) or shapes != [(numbers["step"],), (1,)]:
             raise CheckpointError("this training state is not consistent: name another folder")
 
 

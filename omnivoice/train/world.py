@@ -1,6 +1,6 @@
 """The processes of a run: a single one, or those that torchrun started.
 
-Every process draws the examples of the whole step and trains on its share. So processes exchange gradients (torch's
+Every process draws all examples of a step and trains on its share, so the processes exchange gradients (torch's
 DistributedDataParallel) and a few sums, but no data.
 """
 
@@ -49,7 +49,7 @@ class World:
         return torch.equal(ends[0], -ends[1])
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait until every process has called this."""
         if self.size > 1:
             dist.barrier()
 
@@ -63,7 +63,7 @@ SINGLE = World()
 
 
 def join_world(environment: Mapping[str, str] | None = None, *, device_type: str = "cpu") -> World:
-    """Join the processes that torchrun describes in the environment; without it, a single one. Raises InputError."""
+    """Join the processes that torchrun describes in the environment, or return `SINGLE`; raises InputError."""
     table = os.environ if environment is None else environment
     if "WORLD_SIZE" not in table or "RANK" not in table:
         return SINGLE

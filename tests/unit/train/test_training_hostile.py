@@ -149,10 +149,10 @@ def test_patience_without_a_clip_to_validate_on_is_refused(caplog) -> None:
     lm, text = tiny_model()
     settings = replace(SMALL, validation=0.05, patience=2)
     dataset, about = Dataset(random_clips()), {"device": CPU}
-    with pytest.raises(InputError, match=r"patience needs validations, but a share of 0\.05 of 6 clips is no clip"):
+    with pytest.raises(InputError, match=r"patience needs validation clips, but 0\.05 of 6 clips"):
         build_trainer(lm, text, tiny_tokenizer(), dataset, settings, **about)
     build_trainer(lm, text, tiny_tokenizer(), dataset, replace(settings, patience=0), **about)
-    assert "a share of 0.05 of 6 clips is no clip" in caplog.text
+    assert "no validation: 0.05 of 6 clips" in caplog.text
 
 
 def test_several_processes_cannot_offload() -> None:
@@ -198,11 +198,11 @@ def order(folder: Path, **entries: object) -> str:
 @pytest.mark.parametrize(
     "entries, words",
     [
-        ({"name": "Best"}, "name 'Best' is what the run calls a file of its own"),
-        ({"output": "state-00000100"}, "is what the run calls a file of its own"),
+        ({"name": "Best"}, "name 'Best' is taken by a file of the run"),
+        ({"output": "state-00000100"}, "is taken by a file of the run"),
         ({"name": "con"}, "con"),
-        ({"output": "clips"}, "output must be another folder than data"),
-        ({"output": "clips/../clips/"}, "output must be another folder than data"),
+        ({"output": "clips"}, "output and data must be different folders"),
+        ({"output": "clips/../clips/"}, "output and data must be different folders"),
         ({"settings": {"lr": 1}}, "unknown setting lr"),
         ({"preset": "voice", "settings": {"rank": 0}}, "rank must be 1-256"),
     ],
