@@ -159,7 +159,7 @@ def test_clips_of_another_model_are_refused(codes: torch.Tensor, words: str) -> 
 
 def test_an_empty_dataset_is_refused() -> None:
     empty = Dataset((), (Rejected("a.wav", "silent"),))
-    with pytest.raises(InputError, match="no clip that can be used"):
+    with pytest.raises(InputError, match="the dataset has no usable clip"):
         build_trainer(*tiny_model(), tiny_tokenizer(), empty, SMALL, device=CPU)
 
 
