@@ -497,7 +497,7 @@ def test_refusals(train, output: Path, widgets: dict[str, object], message: str)
 
 def test_a_dataset_of_another_model_and_an_empty_one(train, data: object, part) -> None:
     clips = part("train.clips")
-    with pytest.raises(ValueError, match="the dataset has no clip that can be used"):
+    with pytest.raises(ValueError, match="the dataset has no usable clip"):
         train(dataset=clips.Dataset(()))
     other = clips.Clip("x", torch.zeros(3, 9, dtype=torch.int16), "Hello.")
     with pytest.raises(ValueError, match=r"codes of x do not belong to this model \(3 codebooks, the model has 8\)"):
