@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from omnivoice.weights.lora_read import read_lora
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 CHECKPOINT = ASSETS / "checkpoint"
 SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML from 3.11 on")
 
 
 @pytest.fixture
@@ -173,6 +175,7 @@ def test_what_a_config_may_not_say(config: Path, entries: dict, words: str, caps
     assert words in error and "Traceback" not in error
 
 
+@needs_toml
 def test_the_example_is_read_and_names_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(EXAMPLE)
@@ -206,6 +209,7 @@ def test_tensorboard_is_asked_for_by_name(config: Path, capsys: pytest.CaptureFi
     assert "pip install tensorboard" in capsys.readouterr().err
 
 
+@needs_toml
 def test_the_documented_config_is_read_and_its_table_true(tmp_path: Path) -> None:
     page = (ASSETS.parents[1] / "docs" / "training.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -23,7 +23,8 @@ def folder(tmp_path, checkpoint):
 def rewrite(path, change):
     tensors = load_file(path)
     change(tensors)
-    save_file(tensors, path)
+    save_file(tensors, path.with_suffix(".new"))  # not over `path`, which `tensors` and an engine may map
+    path.with_suffix(".new").replace(path)
 
 
 def edit_json(path, change):

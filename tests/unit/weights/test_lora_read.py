@@ -44,7 +44,8 @@ def edit(folder, **values):
 def rewrite(folder, change):
     tensors = load_file(folder / MODEL)
     change(tensors)
-    save_file(tensors, folder / MODEL)
+    save_file(tensors, folder / "new")  # not over the file, which `tensors` may map
+    (folder / "new").replace(folder / MODEL)
 
 
 SPELLINGS = [
