@@ -191,7 +191,6 @@ class Engine:
         request, decoded = plan.request, [self._decode(chunk) for chunk in codes]
         samples = finish_speech(
             decoded,
-            sample_rate=SAMPLE_RATE,
             reference_rms=None if request.voice is None else request.voice.rms,
             post_process=request.post_process,
             pad_seconds=request.pad_seconds,

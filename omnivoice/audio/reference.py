@@ -22,6 +22,7 @@ from .resample import resample
 from .silence import SEEK_MS, Clip, grid_clip, remove_silence, silent_ranges
 
 SILENT_RANGE = 2 / 32768  # peak to peak: one 16-bit step around a constant
+SILENT = "the reference is silent: check that the right track was recorded"
 LOW_RATE_HZ = 16_000
 CLIPPED_PEAK, CLIPPED_SHARE = 0.9999, 5e-4
 SHORT_SECONDS = 1.0
@@ -34,16 +35,14 @@ END_SECONDS, VOICED_END = 0.05, 0.25  # 12 dB below the level of the recording
 
 @dataclass(frozen=True, eq=False)
 class PreparedReference:
-    """samples: [1, N] float32 at the model's rate, N a multiple of the codec's hop. rms: level before amplification."""
+    """samples: [1, N] float32 at 24 kHz, N a multiple of the codec's hop. rms: level before amplification."""
 
     samples: Tensor
     rms: float
     warnings: tuple[str, ...] = ()
 
 
-def prepare_reference(
-    waveform: Waveform, *, has_text: bool = True, sample_rate: int = SAMPLE_RATE, hop: int = HOP
-) -> PreparedReference:
+def prepare_reference(waveform: Waveform, *, has_text: bool = True) -> PreparedReference:
     """Return what the codec encodes, from a recording of any rate and channel count.
 
     has_text: there is a transcript, so the recording must not be trimmed. Without one, a recording of more than 20 s
@@ -52,17 +51,14 @@ def prepare_reference(
     """
     warnings: list[str] = []
     _refuse_unusable(waveform)
-    mono = _mono(waveform, warnings)
-    _refuse_silent(mono)
-    samples = resample(mono, waveform.sample_rate, sample_rate)
-    _refuse_silent(samples)  # everything audible may have been above the new Nyquist frequency
+    samples = resample_audible(_mono(waveform, warnings), waveform.sample_rate, SILENT)
     level = rms(samples)
     samples = raise_to_speech(samples, level)
-    if not has_text and samples.shape[1] / sample_rate > LONG_SECONDS:
-        samples = _trim_long(samples, sample_rate, warnings)
-    samples = _shorten_silences(samples, sample_rate, warnings)
-    _warn_of_length_and_end(samples, sample_rate, warnings)
-    N = samples.shape[1] // hop * hop
+    if not has_text and samples.shape[1] / SAMPLE_RATE > LONG_SECONDS:
+        samples = _trim_long(samples, warnings)
+    samples = _shorten_silences(samples, warnings)
+    _warn_of_length_and_end(samples, warnings)
+    N = samples.shape[1] // HOP * HOP
     return PreparedReference(samples[:, :N], level, tuple(warnings))
 
 
@@ -83,9 +79,13 @@ def _refuse_unusable(waveform: Waveform) -> None:
         raise AudioError("the reference must be finite, got NaN or infinite samples: export the recording again")
 
 
-def _refuse_silent(samples: Tensor) -> None:
-    if float(samples.max() - samples.min()) < SILENT_RANGE:
-        raise AudioError("the reference is silent: check that the right track was recorded")
+def resample_audible(mono: Tensor, sample_rate: int, message: str) -> Tensor:
+    """Resample [1, N] to 24 kHz; raises AudioError with `message` if it is silent before or afterwards."""
+    samples = resample(mono, sample_rate, SAMPLE_RATE)
+    for audio in (mono, samples):  # everything audible may have been above the new Nyquist frequency
+        if float(audio.max() - audio.min()) < SILENT_RANGE:
+            raise AudioError(message)
+    return samples
 
 
 def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
@@ -104,13 +104,13 @@ def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
     return mono
 
 
-def _trim_long(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
+def _trim_long(samples: Tensor, warnings: list[str]) -> Tensor:
     """Keep at most the first 15 s, up to the last pause that has at least 1 s of audio before it.
 
     Without such a pause, cut in the quietest 100 ms between 10 and 15 s. Upstream (utils/audio.py:249) cuts at exactly
     15 s if it finds no pause after 3 s.
     """
-    clip = grid_clip(samples, sample_rate)
+    clip = grid_clip(samples, SAMPLE_RATE)
     pauses = silent_ranges(clip, PAUSE_MS, PAUSE_DB)
     first_audio_ms = pauses[0][1] if pauses and pauses[0][0] == 0 else 0
     ends = [
@@ -120,7 +120,7 @@ def _trim_long(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor
     ]
     end = ends[-1] if ends else _quietest_end(clip)
     warnings.append(
-        f"the reference is {samples.shape[1] / sample_rate:.1f} s long and has no transcript: "
+        f"the reference is {samples.shape[1] / SAMPLE_RATE:.1f} s long and has no transcript: "
         f"only its first {end / 1000:.1f} s are used"
     )
     return clip.cut(0, end).samples[None]
@@ -135,22 +135,22 @@ def _quietest_end(clip: Clip) -> int:
     return int(ends[(after - before).argmin()])
 
 
-def _shorten_silences(samples: Tensor, sample_rate: int, warnings: list[str]) -> Tensor:
+def _shorten_silences(samples: Tensor, warnings: list[str]) -> Tensor:
     """Shorten silences as upstream does, but with a lower threshold or not at all if too little would be left.
 
     That happens to a quiet recording with loud moments, which determine the level that it is amplified to.
     """
-    least = MIN_VOICE_SECONDS * sample_rate
-    shortened = remove_silence(samples, sample_rate, mid_ms=200, lead_ms=100, trail_ms=200)
+    least = MIN_VOICE_SECONDS * SAMPLE_RATE
+    shortened = remove_silence(samples, SAMPLE_RATE, mid_ms=200, lead_ms=100, trail_ms=200)
     if shortened.shape[1] >= least:
         return shortened
     warnings.append("almost all of the reference is as quiet as silence: its quiet parts are kept")
-    shortened = remove_silence(samples, sample_rate, mid_ms=200, lead_ms=100, trail_ms=200, threshold_db=LOWER_DB)
+    shortened = remove_silence(samples, SAMPLE_RATE, mid_ms=200, lead_ms=100, trail_ms=200, threshold_db=LOWER_DB)
     return shortened if shortened.shape[1] >= least else samples.clamp(-1.0, 1.0)
 
 
-def _warn_of_length_and_end(samples: Tensor, sample_rate: int, warnings: list[str]) -> None:
-    seconds = samples.shape[1] / sample_rate
+def _warn_of_length_and_end(samples: Tensor, warnings: list[str]) -> None:
+    seconds = samples.shape[1] / SAMPLE_RATE
     if seconds < SHORT_SECONDS:
         warnings.append(f"the reference holds only {seconds:.2f} s of audio: give 3-10 s")
     if seconds > LONG_SECONDS:
@@ -158,7 +158,7 @@ def _warn_of_length_and_end(samples: Tensor, sample_rate: int, warnings: list[st
             f"the reference is {seconds:.1f} s long: above {LONG_SECONDS:.0f} s speech is slower and less like the "
             "voice; 3-10 s are best"
         )
-    if rms(samples[:, -int(END_SECONDS * sample_rate) :]) > VOICED_END * rms(samples):
+    if rms(samples[:, -int(END_SECONDS * SAMPLE_RATE) :]) > VOICED_END * rms(samples):
         warnings.append(
             "the reference ends without a pause: end it with a pause of 0.2 s, otherwise speech may start badly"
         )

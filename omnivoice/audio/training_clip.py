@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..constants import HOP, SAMPLE_RATE
+from ..constants import HOP
 from ..errors import AudioError
 from ..intake.limits import MAX_CLIP_SECONDS, MIN_CLIP_SECONDS
 from ..types import Waveform
 from .loudness import to_mono
-from .reference import SILENT_RANGE
-from .resample import resample
+from .reference import resample_audible
 
 VERSION = 1  # increase it whenever the same recording gives other samples: cached codes are then encoded again
 PEAK, PEAK_FLOOR = 0.9, 1e-7  # data/dataset.py:434
 LOUDEST = 1e6  # far above 16-bit integers that were stored as floats
 
 
-def prepare_clip(waveform: Waveform, *, sample_rate: int = SAMPLE_RATE, hop: int = HOP) -> Tensor:
-    """Return a recording of any rate and channel count as [1, N] float32 at `sample_rate`, N a multiple of `hop`.
+def prepare_clip(waveform: Waveform) -> Tensor:
+    """Return a recording of any rate and channel count as [1, N] float32 at 24 kHz, N a multiple of the codec's hop.
 
     Raises AudioError for a recording that is shorter than 0.5 s or longer than 30 s, is silent, holds NaN or infinite
     samples, has channels that cancel each other out, or has a rate outside 4,000-384,000 Hz.
@@ -32,11 +31,9 @@ def prepare_clip(waveform: Waveform, *, sample_rate: int = SAMPLE_RATE, hop: int
     mono, cancelled = to_mono(waveform.samples)
     if cancelled:
         raise AudioError("its channels cancel each other out: save one of them as mono")
-    _refuse_silent(mono)
-    samples = resample(mono, waveform.sample_rate, sample_rate)
-    _refuse_silent(samples)  # everything audible may have been above the new Nyquist frequency
+    samples = resample_audible(mono, waveform.sample_rate, "it is silent")
     samples = samples / (samples.abs().max() + PEAK_FLOOR) * PEAK
-    N = samples.shape[1] // hop * hop
+    N = samples.shape[1] // HOP * HOP
     return samples[:, :N].contiguous()
 
 
@@ -48,8 +45,3 @@ def _refuse_unusable(waveform: Waveform) -> None:
         raise AudioError(f"it must be at most {MAX_CLIP_SECONDS} s long, got {seconds:.1f} s: cut it between sentences")
     if not float(waveform.samples.abs().max()) <= LOUDEST:  # also true for NaN
         raise AudioError(f"it holds samples that are NaN, infinite or beyond {LOUDEST:g}: export it again")
-
-
-def _refuse_silent(samples: Tensor) -> None:
-    if float(samples.max() - samples.min()) < SILENT_RANGE:
-        raise AudioError("it is silent")

@@ -24,7 +24,7 @@ def silence(seconds: float) -> torch.Tensor:
 
 def finish(*chunks: torch.Tensor, rms: float | None = 0.1, target: int | None = None, **options) -> torch.Tensor:
     settings_ = {"post_process": True, "pad_seconds": 0.1, "fade_seconds": 0.1} | options
-    return finish_speech(chunks, sample_rate=RATE, reference_rms=rms, target_samples=target, **settings_)
+    return finish_speech(chunks, reference_rms=rms, target_samples=target, **settings_)
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-7])
@@ -101,7 +101,7 @@ def test_then_silence_is_dropped_and_all_sound_is_kept() -> None:
         result = finish(clip, target=target, **options)
         assert result.shape[1] == target
         assert torch.equal(result[result != 0], clip[clip != 0])
-    order = drop_silence(clip, RATE, 6000)  # the end's 0.25 s go first, and nothing else
+    order = drop_silence(clip, 6000)  # the end's 0.25 s go first, and nothing else
     assert torch.equal(order, clip[:, :-6000])
 
 
