@@ -132,7 +132,7 @@ class Bench:
 
     def encode(self, seconds: int) -> Callable[[], Tensor]:
         """Return a function that encodes `seconds` of noise."""
-        encoder, samples = self.engine.encoder, seconds * FRAME_RATE * HOP
+        encoder, samples = self.engine.codec.encoder, seconds * FRAME_RATE * HOP
         audio = 0.1 * torch.randn(1, samples, generator=torch.Generator().manual_seed(SEED))
         audio = audio.to(next(encoder.parameters()).device)
         return lambda: encoder.encode(audio)

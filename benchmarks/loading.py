@@ -29,7 +29,7 @@ def main() -> int:
     assert isinstance(engine, Engine)
     seconds, peak = time.perf_counter() - start, peak - before
     lm = sum(p.numel() * p.element_size() for p in engine.lm.parameters())
-    codec = sum(p.numel() * p.element_size() for p in engine.decoder.parameters())
+    codec = sum(p.numel() * p.element_size() for p in engine.codec.decoder.parameters())
     print(f"parameters: {sum(p.numel() for p in engine.lm.parameters()):,} + {codec // 4:,} (codec's decoder, float32)")
     print(f"weights {(lm + codec) / 1e9:.3f} GB (language model {lm / 1e9:.3f}), peak anonymous {peak / 1e9:.3f} GB")
     print(f"peak / weights {peak / (lm + codec):.3f}, peak / language model {peak / lm:.3f}, {seconds:.1f} s")

@@ -100,7 +100,7 @@ def byte_tokenizer() -> TextTokenizer:
 
 def variant(sampler: Sampler, speedups: Speedups) -> Sampler:
     """Return a sampler that shares the weights and uses exactly `speedups`."""
-    graphs = StepGraphs(mode="auto" if speedups.graphs else "off")
+    graphs = StepGraphs(enabled=speedups.graphs)
     return replace(sampler, lm=remade(sampler.lm, speedups), speedups=speedups, graphs=graphs)
 
 
@@ -128,6 +128,6 @@ def unfused(lm: OmniVoiceLM) -> dict[str, Tensor]:
 
 def weight_bytes(engine: Engine) -> int:
     """Return the bytes of all weights, including the encoder and the text embedding."""
-    modules = (engine.lm, engine.decoder, engine.encoder)
+    modules = (engine.lm, engine.codec.decoder, engine.codec.encoder)
     weights = [engine.sampler.text.weight, *(p for module in modules for p in module.parameters())]
     return sum(w.numel() * w.element_size() for w in weights)

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from .audio.finish import finish_speech
 from .audio.reference import LONG_SECONDS
-from .codec import CodecDecoder, CodecEncoder
 from .constants import SAMPLE_RATE
 from .devices import COMPUTE_DTYPES, best_dtype, codec_device
 from .errors import InputError
 from .generate.budget import free_memory, rows_per_batch
 from .generate.codec import Codec
-from .generate.estimate import CPU_LIBRARIES, estimate_decoding, estimate_encoding, estimate_run
+from .generate.estimate import CPU_LIBRARIES, SamplingMemory, estimate_decoding, estimate_encoding, estimate_run
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import make_plan
@@ -41,23 +40,13 @@ from .weights import load_lm, locate_checkpoint
 class Engine:
     """A loaded OmniVoice model, made by `Engine.load`.
 
-    lm, decoder, encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA graphs.
-    words: every word the model knows, if its vocabulary is limited; otherwise empty.
+    lm, codec.decoder, codec.encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA
+    graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty.
     """
 
     def __init__(self, sampler: Sampler, codec: Codec, tokenizer: TextTokenizer, words: Iterable[str] = ()):
         self.lm, self.sampler, self.codec, self.tokenizer = sampler.lm, sampler, codec, tokenizer
         self.words = frozenset(words)
-
-    @property
-    def decoder(self) -> CodecDecoder:
-        """Codes to audio."""
-        return self.codec.decoder
-
-    @property
-    def encoder(self) -> CodecEncoder:
-        """Audio to codes, read from the file at first use. Raises CheckpointError or FileError if that fails."""
-        return self.codec.encoder
 
     @property
     def codec_fingerprint(self) -> str:
@@ -99,7 +88,7 @@ class Engine:
             used_ids=tokenizer.used_ids,
             fused=speedups.fused_linears,
         )
-        sampler = Sampler(lm, text, target, speedups, StepGraphs(mode="auto" if speedups.graphs else "off"))
+        sampler = Sampler(lm, text, target, speedups, StepGraphs(enabled=speedups.graphs))
         codec = Codec.load(files, ops=ops, device=codec_device(where), compute_device=codec_device(target))
         return cls(sampler, codec, tokenizer, files.words)
 
@@ -118,7 +107,7 @@ class Engine:
         device: where the language model computes. No step is captured as a CUDA graph.
         """
         speedups = replace(ALL_SPEEDUPS, fused_linears=False, graphs=False)
-        return cls(Sampler(lm, text, device, speedups, StepGraphs(mode="off")), codec, tokenizer, words)
+        return cls(Sampler(lm, text, device, speedups, StepGraphs(enabled=False)), codec, tokenizer, words)
 
     @torch.no_grad()  # not inference_mode: the caller could neither change its tensors nor train on them
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
@@ -221,20 +210,12 @@ class Engine:
         """Return the working memory of `generate_plans(plans, free_bytes=free_bytes)`, in addition to the weights."""
         if not plans:
             return 0
-        on_cpu = self.sampler.device.type == "cpu"
-        return CPU_LIBRARIES * on_cpu + estimate_run(
-            plans,
-            self._runner(free_bytes).batches(plans),
-            self.lm.config,
-            self.codec.config,
-            self.lm.get_dtype().itemsize,
-            on_cpu=on_cpu,
-        )
+        memory, batches = self._memory, self._runner(free_bytes).batches(plans)
+        return CPU_LIBRARIES * memory.on_cpu + estimate_run(plans, batches, memory, self.codec.config)
 
     def estimate_encode_bytes(self, waveform: Waveform, text: str = "") -> int:
         """Return the most working memory that `encode_voice(waveform, text)` needs, in addition to the weights."""
-        trimmed = not text.strip()
-        seconds = min(waveform.seconds, LONG_SECONDS) if trimmed else waveform.seconds
+        seconds = waveform.seconds if text.strip() else min(waveform.seconds, LONG_SECONDS)  # trimmed
         on_cpu = self.codec.device.type == "cpu"
         return CPU_LIBRARIES * on_cpu + estimate_encoding(seconds, self.codec.config, on_cpu=on_cpu)
 
@@ -244,12 +225,10 @@ class Engine:
         on_cpu = self.codec.device.type == "cpu"
         return CPU_LIBRARIES * on_cpu + estimate_decoding(voice.frames, self.codec.config, on_cpu=on_cpu)
 
+    @property
+    def _memory(self) -> SamplingMemory:
+        return SamplingMemory(self.lm.config, self.lm.get_dtype().itemsize, self.sampler.device.type == "cpu")
+
     def _runner(self, free_bytes: int | None) -> Runner:
-        device = self.sampler.device
-        rows = rows_per_batch(
-            free_memory(device) if free_bytes is None else free_bytes,
-            self.lm.config,
-            self.lm.get_dtype().itemsize,
-            on_cpu=device.type == "cpu",
-        )
-        return Runner(self.sampler, self.tokenizer, rows)
+        free_bytes = free_memory(self.sampler.device) if free_bytes is None else free_bytes
+        return Runner(self.sampler, self.tokenizer, rows_per_batch(free_bytes, self._memory))

@@ -107,10 +107,10 @@ class Ours:
         return self.engine.generate([self.request_of(case)])[0].seconds
 
     def encode(self, samples):
-        return [self.engine.encoder.encode(samples)]
+        return [self.engine.codec.encoder.encode(samples)]
 
     def decode(self, codes):
-        return self.engine.decoder.decode(codes)
+        return self.engine.codec.decoder.decode(codes)
 
     def agreement(self, case):
         """Return the masked cells of all steps whose best token is the same in float32, and their total."""

@@ -20,11 +20,10 @@ from demo_voice.making.codec_train import EXAMPLES, FRAMES, Spectra, cosine, run
 from demo_voice.making.codes import codes_of
 from demo_voice.making.language_model import CPU, INSTRUCTS
 from demo_voice.making.speech import HOP, as_float, integer, load_speech, read_lines
-from omnivoice.generate.noise import BatchNoise
+from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item, pack_items
-from omnivoice.generate.sample import item_noise
 from omnivoice.generate.schedule import reveal_counts
-from omnivoice.generate.step import Cells, predict, reveal
+from omnivoice.generate.step import Revealer, predict
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import TORCH_OPS
 from omnivoice.text.prompt import build_prompt
@@ -85,23 +84,15 @@ def _generated(
     mask, frames, steps = lm.config.audio_mask_id, [item.frames for item in items], DECODING.steps
     counts = [reveal_counts(len(SIZES) * T, steps, DECODING.t_shift) for T in frames]
     generators = [torch.Generator().manual_seed(seed + i) for i in range(len(items))]
-    noise = BatchNoise.of(item_noise(lm.config, items, generators, DECODING), CPU)
-    cells, packed = Cells.of(len(SIZES), frames, CPU), pack_items(lm, text, items, guided=True, device=CPU)
+    revealer = Revealer.of(item_noise(lm.config, frames, generators, DECODING), DECODING, mask, CPU)
+    packed = pack_items(lm, text, items, guided=True, device=CPU)
     codes, fixed = torch.full_like(true, mask), (torch.arange(len(SIZES))[:, None] < kept).T[..., None]
     for step in range(steps):
         log_probs = predict(lm, packed, DECODING.guidance, ALL_SPEEDUPS, codes, packed.base)  # [sum of T, K, V]
         surest = log_probs.amax(dim=-1, keepdim=True)
         forced = torch.full_like(log_probs, -1e3).scatter_(2, true.T[..., None], surest)
-        codes, _ = reveal(
-            codes,
-            torch.where(fixed, forced, log_probs),
-            cells,
-            step=step,
-            counts=[own[step] for own in counts],
-            noise=noise,
-            sampling=DECODING,
-            mask_id=mask,
-        )
+        log_probs = torch.where(fixed, forced, log_probs)
+        codes, _ = revealer.reveal(codes, log_probs, step, [own[step] for own in counts])
     return codes
 
 

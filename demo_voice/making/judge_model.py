@@ -39,7 +39,7 @@ def judge_model(codes: Path, split: str = "test", *, steps: int = 32, guidance: 
     figures: dict[str, object] = {"automatic voice": accuracy(said, heard)}
     figures["other texts"] = accuracy(said[1:] + said[:1], heard)
     references = {str(row["voice"]): row for row in held}
-    judge = VoiceJudge(voice_examples(engine.decoder, all_codes, rows))
+    judge = VoiceJudge(voice_examples(engine.codec.decoder, all_codes, rows))
     right, all_heard, all_said = 0, list[str](), list[str]()
     for voice, row in references.items():
         prompt = VoicePrompt(codes_of(all_codes, row), str(row["text"]), 0.1)

@@ -127,7 +127,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
 
     return build_dataset(
         rows,
-        model.engine.encoder,
+        model.engine.codec.encoder,
         model.encoder.load_device,
         language=spoken,
         instruct=words,

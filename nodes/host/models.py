@@ -23,7 +23,6 @@ from torch import nn
 from ...omnivoice.devices import AUTO, DTYPES, FASTEST, codec_device, fastest_dtype
 from ...omnivoice.engine import Engine
 from ...omnivoice.errors import InputError
-from ...omnivoice.generate.graphs import GRAPH_MODES
 from ...omnivoice.intake.limits import check_choice
 from ...omnivoice.intake.paths import match_name
 from ...omnivoice.types import ALL_SPEEDUPS
@@ -31,6 +30,7 @@ from ...omnivoice.weights import demo, is_checkpoint
 from . import folders, values
 
 FOLDER = "omnivoice"
+GRAPH_MODES = ("auto", "off")
 NO_MODEL = "no model found in models/omnivoice"
 HOW_TO_GET = (
     "run the node OmniVoice Download once, or put a model folder (config.json, model.safetensors, tokenizer.json, "
@@ -50,7 +50,7 @@ class LoadedModel:
     @functools.cached_property
     def encoder(self) -> comfy.model_patcher.ModelPatcher:
         """The patcher of the codec's encoder, whose weights are read when a recording is first encoded."""
-        return _patcher(self.engine.encoder, self.decoder.load_device, self.decoder.offload_device)
+        return _patcher(self.engine.codec.encoder, self.decoder.load_device, self.decoder.offload_device)
 
 
 def register_model_folder() -> None:
@@ -105,7 +105,7 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     lm = _patcher(engine.lm, load_device, offload_device)
     lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
     return LoadedModel(
-        engine=engine, lm=lm, decoder=_patcher(engine.decoder, codec_device(load_device), offload_device)
+        engine=engine, lm=lm, decoder=_patcher(engine.codec.decoder, codec_device(load_device), offload_device)
     )
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from ..config import LMConfig
-from ..types import Sampling
-from .estimate import BatchSize, estimate_batch
+from .estimate import SamplingMemory
 
 # 3.6 TFLOP a step at the published sizes. By calculation, not measurement, this takes longer than launching the kernels
 # on any current GPU: a larger batch gains nothing, needs more memory and checks for Cancel less often.
@@ -22,21 +20,13 @@ MOST_ROWS_ON_CPU = 512
 SHARE = 0.5  # of the free memory; the rest covers workspaces of libraries, fragmentation and 25 % error of the estimate
 
 
-def rows_per_batch(free_bytes: int | None, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
+def rows_per_batch(free_bytes: int | None, memory: SamplingMemory) -> int:
     """Return the most packed rows of a batch, at least 1: an item larger than the budget gets its own batch.
 
-    free_bytes: in addition to the weights; None if unknown. itemsize: bytes of one weight of the language model.
+    free_bytes: in addition to the weights; None if unknown.
     """
-    most = MOST_ROWS_ON_CPU if on_cpu else MOST_ROWS
-    if free_bytes is None:
-        return most
-    return max(1, min(most, int(free_bytes * SHARE / row_bytes(lm, itemsize, on_cpu=on_cpu))))
-
-
-def row_bytes(lm: LMConfig, itemsize: int, *, on_cpu: bool) -> float:
-    """Return the most working memory that a packed row can need: as a target, with or without guidance."""
-    sizes = [BatchSize(0, (1,), Sampling(), guided=guided) for guided in (True, False)]
-    return max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) / size.rows for size in sizes)
+    most = MOST_ROWS_ON_CPU if memory.on_cpu else MOST_ROWS
+    return most if free_bytes is None else max(1, min(most, int(free_bytes * SHARE / memory.row_bytes())))
 
 
 def free_memory(device: torch.device) -> int | None:

@@ -51,63 +51,68 @@ class BatchSize:
         return self.prefix + self.targets
 
 
-def estimate_batch(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
-    """Return the bytes for sampling one batch. itemsize: bytes of one weight."""
-    cells = sum(size.frames) * lm.codebooks
-    scores = cells * lm.audio_vocab_size * FLOAT32  # a step's log-probabilities exist until the next step's do
-    tables = size.rows * (lm.hidden_size * itemsize + 2 * lm.head_dim * FLOAT32)  # embedded rows, rotary table
-    noise = cells * size.sampling.steps * FLOAT32 * (2 if on_cpu else 1) if size.sampling.position_temperature else 0
-    held = scores + tables + noise + _kept(size, lm, itemsize)
-    choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if size.sampling.class_temperature else 0
-    return math.ceil(held + max(_layer(size, lm, itemsize, on_cpu=on_cpu), _scoring(size, lm, itemsize), choosing))
+@dataclass(frozen=True)
+class SamplingMemory:
+    """The working memory of sampling with one language model. itemsize: bytes of one of its weights."""
 
+    lm: LMConfig
+    itemsize: int
+    on_cpu: bool
 
-def _kept(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
-    """Return the bytes that approximate steps keep: unconditional logits, and keys and values of the prefixes."""
-    logits = sum(size.frames) * lm.codebooks * lm.audio_vocab_size * FLOAT32 if size.guided else 0
-    prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.prefix * itemsize
-    sampling = size.sampling
-    return (logits if sampling.unconditional_every > 1 else 0) + (prefix if sampling.prefix_every > 1 else 0)
+    def batch_bytes(self, size: BatchSize) -> int:
+        """Return the bytes for sampling one batch."""
+        lm, sampling = self.lm, size.sampling
+        cells = sum(size.frames) * lm.codebooks
+        scores = cells * lm.audio_vocab_size * FLOAT32  # a step's log-probabilities exist until the next step's do
+        tables = size.rows * (lm.hidden_size * self.itemsize + 2 * lm.head_dim * FLOAT32)  # embedded rows, rotary table
+        noise = cells * sampling.steps * FLOAT32 * (2 if self.on_cpu else 1) if sampling.position_temperature else 0
+        # Approximate steps keep unconditional logits, and the keys and values of the prefixes.
+        logits = scores if size.guided and sampling.unconditional_every > 1 else 0
+        prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.prefix * self.itemsize
+        kept = logits + (prefix if sampling.prefix_every > 1 else 0)
+        choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if sampling.class_temperature else 0
+        return math.ceil(scores + tables + noise + kept + max(self._layer(size), self._scoring(size), choosing))
 
+    def row_bytes(self) -> float:
+        """Return the most bytes that one packed row can need: as a target, with or without guidance."""
+        sizes = [BatchSize(0, (1,), Sampling(), guided=guided) for guided in (True, False)]
+        return max(self.batch_bytes(size) / size.rows for size in sizes)
 
-def _layer(size: BatchSize, lm: LMConfig, itemsize: int, *, on_cpu: bool) -> int:
-    """Return the bytes at the largest point of a layer: rotation in float32, attention, or the feed-forward part."""
-    S, R, E = size.rows, size.targets, lm.hidden_size
-    queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
-    stream = 3 * S * E * itemsize  # the step's embedded rows, the layer's input, and that normed
-    joint = S * (queries + 2 * keys) * itemsize
-    rotation = joint + 3 * S * (queries + keys) * FLOAT32  # normed, turned, and the swapped halves
-    asked = max(2 * S, 3 * R) * queries + max(S, R) * E  # results, joined, projected; the last layer's queries
-    repeated = 0 if on_cpu else 2 * queries * (size.prefix // len(size.frames) + max(size.frames))
-    attention = joint + (S * (queries + keys) + asked + repeated) * itemsize
-    feeding = S * (2 * E + 3 * lm.intermediate_size) * itemsize  # one more stream and the result; gate, up, product
-    return stream + max(rotation, attention, feeding)
+    def _layer(self, size: BatchSize) -> int:
+        """Return the bytes at the largest point of a layer: rotation in float32, attention or feed-forward."""
+        lm, itemsize = self.lm, self.itemsize
+        S, R, E = size.rows, size.targets, lm.hidden_size
+        queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
+        stream = 3 * S * E * itemsize  # the step's embedded rows, the layer's input, and that normed
+        joint = S * (queries + 2 * keys) * itemsize
+        rotation = joint + 3 * S * (queries + keys) * FLOAT32  # normed, rotated, and the swapped halves
+        asked = max(2 * S, 3 * R) * queries + max(S, R) * E  # results, joined, projected; the last layer's queries
+        repeated = 0 if self.on_cpu else 2 * queries * (size.prefix // len(size.frames) + max(size.frames))
+        attention = joint + (S * (queries + keys) + asked + repeated) * itemsize
+        feeding = S * (2 * E + 3 * lm.intermediate_size) * itemsize  # one more stream and the result; gate, up, product
+        return stream + max(rotation, attention, feeding)
 
-
-def _scoring(size: BatchSize, lm: LMConfig, itemsize: int) -> int:
-    """Return the bytes of the logits: first as the heads give them, then with guidance and normalised."""
-    logits, rows = size.targets * lm.codebooks * lm.audio_vocab_size, size.rows * lm.hidden_size * itemsize
-    converted = logits * (FLOAT32 + (itemsize if itemsize != FLOAT32 else 0)) + size.targets * lm.hidden_size * itemsize
-    return rows + max(converted, 2 * logits * FLOAT32)  # both guided: 2 + 1 + 1 halves; neither: 1 + 1
+    def _scoring(self, size: BatchSize) -> int:
+        """Return the bytes of the logits: first as the heads give them, then with guidance and normalised."""
+        E, itemsize = self.lm.hidden_size, self.itemsize
+        logits = size.targets * self.lm.codebooks * self.lm.audio_vocab_size
+        converted = logits * (FLOAT32 + (itemsize if itemsize != FLOAT32 else 0)) + size.targets * E * itemsize
+        guided = 2 * logits * FLOAT32  # with guidance 2 + 1 + 1 halves, without 1 + 1
+        return size.rows * E * itemsize + max(converted, guided)
 
 
 def estimate_run(
-    plans: Sequence[GenerationPlan],
-    batches: Iterable[BatchSize],
-    lm: LMConfig,
-    codec: CodecConfig,
-    itemsize: int,
-    *,
-    on_cpu: bool,
+    plans: Sequence[GenerationPlan], batches: Iterable[BatchSize], sampling: SamplingMemory, codec: CodecConfig
 ) -> int:
     """Return the bytes for running `plans` in these batches, for decoding and, on a CPU, for post-processing."""
-    sampled = max(estimate_batch(size, lm, itemsize, on_cpu=on_cpu) for size in batches)
-    decoded = max(estimate_decoding(chunk.frames, codec, on_cpu=on_cpu) for plan in plans for chunk in plan.chunks)
+    on_cpu = sampling.on_cpu
+    sampled = max(map(sampling.batch_bytes, batches), default=0)
+    frames = [[chunk.frames for chunk in plan.chunks] for plan in plans]
+    decoded = max((estimate_decoding(n, codec, on_cpu=on_cpu) for each in frames for n in each), default=0)
     if not on_cpu:
         return max(sampled, decoded)
-    samples = [sum(chunk.frames for chunk in plan.chunks) * codec.hop_length for plan in plans]
-    finished = max(n * SILENCES for n in samples)
-    return max(sampled, sum(samples) * FLOAT32 + max(decoded, finished))
+    samples = [sum(each) * codec.hop_length for each in frames]
+    return max(sampled, sum(samples) * FLOAT32 + max(decoded, SILENCES * max(samples, default=0)))
 
 
 def estimate_decoding(frames: int, codec: CodecConfig, *, on_cpu: bool) -> int:

@@ -26,12 +26,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-
 Step = Callable[[Tensor, Tensor], Tensor]  # (codes [K, sum of T], base [S, E]) -> guided log-probs, float32
 Runner = Callable[[Tensor], Tensor]  # codes -> guided log-probs, for one base
 
-GRAPH_MODES = ("auto", "off")
 MAX_GRAPHS = 6  # each keeps its output, some MB; the working memory is shared
 # A capture costs three to four steps (eager result, warm-up, capture, check). A replay saves a third to two thirds of a
 # step (published figures for this model: 1.5-2.75 times as fast), so a capture pays after 6 to 11 steps.
@@ -69,10 +66,10 @@ class Capturer(Protocol):
 class StepGraphs:
     """The graphs of one engine's steps, at most `limit`; the least recently used is dropped first."""
 
-    def __init__(self, capturer: Capturer | None = None, *, mode: str = "auto", limit: int = MAX_GRAPHS):
-        if mode not in GRAPH_MODES:
-            raise InputError(f"graphs must be one of {', '.join(GRAPH_MODES)}, got {mode!r}")
-        self._capturer = None if mode == "off" else capturer or _default_capturer()
+    def __init__(self, capturer: Capturer | None = None, *, enabled: bool = True, limit: int = MAX_GRAPHS):
+        if capturer is None and torch.cuda.is_available():
+            capturer = CudaCapturer()
+        self._capturer = capturer if enabled else None
         self._limit = limit
         self._graphs: OrderedDict[Hashable, _CapturedStep] = OrderedDict()
         self._weights: Hashable | None = None
@@ -93,13 +90,13 @@ class StepGraphs:
             self._weights = weights
         capturer = self._capturer
         if capturer is None or weights is None or torch.is_grad_enabled() or not capturer.suits(codes.device):
-            return partial(_eager, step, base)
+            return lambda codes: step(codes, base)
         key = (key, *((tensor.shape, tensor.dtype, tensor.device) for tensor in (codes, base)))
         captured = self._graphs.get(key)
         if captured is None and steps >= MIN_STEPS and len(base) <= MAX_ROWS:
             captured = self._capture(capturer, key, step, codes, base)
         if captured is None:
-            return partial(_eager, step, base)
+            return lambda codes: step(codes, base)
         self._graphs.move_to_end(key)
         return partial(self._replay, captured, step, base)
 
@@ -211,10 +208,6 @@ def _fill(output: Tensor, step: Step, codes: Tensor, base: Tensor) -> None:
     output.copy_(step(codes, base))
 
 
-def _eager(step: Step, base: Tensor, codes: Tensor) -> Tensor:
-    return step(codes, base)
-
-
 def _same_bits(a: Tensor, b: Tensor) -> bool:
     """Whether two float32 tensors have the same bits. NaN equals NaN here: it is the model's fault, not the graph's."""
     return torch.equal(a.view(torch.int32), b.view(torch.int32))
@@ -222,10 +215,6 @@ def _same_bits(a: Tensor, b: Tensor) -> bool:
 
 def _first_line(error: RuntimeError) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
-def _default_capturer() -> Capturer | None:
-    return CudaCapturer() if torch.cuda.is_available() else None
 
 
 class CudaCapturer:

@@ -16,7 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..config import LMConfig
 from ..types import Sampling
+from .schedule import reveal_counts
 
 # Where torch keeps the 624 words of its CPU generator, a Mersenne Twister, as 64-bit numbers in the saved state.
 STATE_WORDS = slice(24, 24 + 624 * 8)
@@ -61,29 +63,18 @@ class ItemNoise:
         return gumbel(torch.rand(self.shape, generator=generator)).to(device)
 
 
-@dataclass(frozen=True, eq=False)
-class BatchNoise:
-    """Noise of a batch on its device, ready before the loop.
-
-    positions: Gumbel noise [steps, K, sum of T] float32, 0 where an item draws none; None when it is off.
-    items: for sampling tokens; empty when that is off.
-    """
-
-    positions: Tensor | None
-    items: tuple[ItemNoise, ...]
-
-    @classmethod
-    def of(cls, items: Sequence[ItemNoise], device: torch.device) -> BatchNoise:
-        """Concatenate the noise of `items` in the order of the packed targets."""
-        classes = any(state is not None for item in items for state in item.class_states)
-        positions = [item.positions_gumbel() for item in items]
-        drawn = any(uniform is not None for item in items for uniform in item.position)
-        return cls(torch.cat(positions, dim=2).to(device) if drawn else None, tuple(items) if classes else ())
-
-
 def gumbel(uniform: Tensor) -> Tensor:
     """Return Gumbel noise from uniform numbers, with upstream's guards (models/omnivoice.py:1588)."""
     return -torch.log(-torch.log(uniform + 1e-10) + 1e-10)
+
+
+def item_noise(
+    config: LMConfig, frames: Sequence[int], generators: Sequence[torch.Generator], sampling: Sampling
+) -> list[ItemNoise]:
+    """Return the noise of items of these lengths, each drawn from its generator, as `draw_noise` does."""
+    shapes = [(config.codebooks, T, config.audio_vocab_size) for T in frames]
+    counts = [reveal_counts(config.codebooks * T, sampling.steps, sampling.t_shift) for T in frames]
+    return draw_noise(generators, shapes, counts, sampling)
 
 
 def draw_noise(

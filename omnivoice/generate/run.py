@@ -21,9 +21,9 @@ from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
 from .budget import MOST_ROWS
 from .estimate import BatchSize
-from .noise import ItemNoise, seeded_generator
+from .noise import ItemNoise, item_noise, seeded_generator
 from .pack import Item
-from .sample import Sampler, item_noise
+from .sample import Sampler
 
 Job = tuple[int, int]  # (plan, chunk)
 
@@ -42,12 +42,19 @@ class Runner:
         """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed."""
         noise = self._own_noise(plans) if generator is None else self._shared_noise(plans, generator)
         codes: list[list[Tensor]] = [[] for _ in plans]
-        progress = _Progress(on_step, self._steps(plans))
+        done, total = 0, sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
+
+        def advance(items: int) -> None:  # one step of a batch of three counts three, however chunks are batched
+            nonlocal done
+            done += items
+            if on_step is not None:
+                on_step(done, total)
+
         for sampling, jobs in run_order(plans):
             items = [self._item(plans[p], c, codes[p][:1]) for p, c in jobs]
             for batch in self._batches(items, sampling):
                 noises = [noise(jobs[i]) for i in batch]
-                results = self.sampler.sample([items[i] for i in batch], noises, sampling, progress.advance)
+                results = self.sampler.sample([items[i] for i in batch], noises, sampling, advance)
                 for i, result in zip(batch, results):
                     codes[jobs[i][0]].append(result)
         return codes
@@ -60,7 +67,7 @@ class Runner:
             for batch in self._batches(items, sampling):
                 frames = tuple(items[i].frames for i in batch)
                 prefix = sum(items[i].length for i in batch) - sum(frames)
-                yield BatchSize(prefix, frames, sampling, self._guided(sampling))
+                yield BatchSize(prefix, frames, sampling, self.sampler.is_guided(sampling))
 
     def _own_noise(self, plans: Sequence[GenerationPlan]) -> Callable[[Job], ItemNoise]:
         """Return a function that draws the noise of a job. The jobs of a plan must be asked for in order."""
@@ -78,12 +85,8 @@ class Runner:
     def _noise(
         self, plans: Sequence[GenerationPlan], jobs: Sequence[Job], generator: torch.Generator
     ) -> list[ItemNoise]:
-        items = [Item((), None, plans[p].chunks[c].frames) for p, c in jobs]
-        sampling = plans[jobs[0][0]].request.sampling
-        return item_noise(self.sampler.lm.config, items, [generator] * len(items), sampling)
-
-    def _guided(self, sampling: Sampling) -> bool:
-        return sampling.guidance != 0 or not self.sampler.speedups.skip_unguided
+        frames, sampling = [plans[p].chunks[c].frames for p, c in jobs], plans[jobs[0][0]].request.sampling
+        return item_noise(self.sampler.lm.config, frames, [generator] * len(frames), sampling)
 
     def _item(self, plan: GenerationPlan, index: int, first: Sequence[Tensor]) -> Item:
         """Return one chunk with its prompt. first: the codes of the plan's first chunk; empty before it has run."""
@@ -109,7 +112,7 @@ class Runner:
         batch: list[int] = []
         rows = 0
         for i, item in enumerate(items):
-            size = item.length + (item.frames if self._guided(sampling) else 0)
+            size = item.length + (item.frames if self.sampler.is_guided(sampling) else 0)
             if batch and rows + size > self.rows_per_batch:
                 yield batch
                 batch, rows = [], 0
@@ -117,23 +120,6 @@ class Runner:
             rows += size
         if batch:
             yield batch
-
-    def _steps(self, plans: Sequence[GenerationPlan]) -> int:
-        """Return the total for the progress bar: one for each chunk and step, however they are batched."""
-        return sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
-
-
-class _Progress:
-    """Counts the steps of all items: one step of a batch of three counts three."""
-
-    def __init__(self, on_step: OnStep | None, total: int):
-        self.on_step, self.total, self.done = on_step, total, 0
-
-    def advance(self, items: int) -> None:
-        """Count one step of `items` items and report it."""
-        self.done += items
-        if self.on_step is not None:
-            self.on_step(self.done, self.total)
 
 
 def run_order(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:

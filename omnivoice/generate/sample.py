@@ -16,28 +16,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..config import LMConfig
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..types import Sampling, Speedups
 from .approximate import ApproximateSteps, is_approximate
 from .graphs import StepGraphs, weights_identity
-from .noise import BatchNoise, ItemNoise, draw_noise
+from .noise import ItemNoise
 from .pack import Item, PackedItems, pack_items
 from .schedule import reveal_counts
-from .step import Cells, predict, reveal
-
-
-def item_noise(
-    config: LMConfig, items: Sequence[Item], generators: Sequence[torch.Generator], sampling: Sampling
-) -> list[ItemNoise]:
-    """Return the noise of every item, drawn from its generator; from a shared one, in upstream's order."""
-    shapes = [(config.codebooks, item.frames, config.audio_vocab_size) for item in items]
-    return draw_noise(generators, shapes, _counts(config, items, sampling), sampling)
-
-
-def _counts(config: LMConfig, items: Sequence[Item], sampling: Sampling) -> list[tuple[int, ...]]:
-    return [reveal_counts(item.frames * config.codebooks, sampling.steps, sampling.t_shift) for item in items]
+from .step import Revealer, predict
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +37,10 @@ class Sampler:
     speedups: Speedups
     graphs: StepGraphs
 
+    def is_guided(self, sampling: Sampling) -> bool:
+        """Whether these settings need unconditional documents."""
+        return sampling.guidance != 0 or not self.speedups.skip_unguided
+
     def sample(
         self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling, on_step: Callable[[int], None]
     ) -> list[Tensor]:
@@ -58,10 +49,10 @@ class Sampler:
         Calls `on_step(len(items))` `sampling.steps` times. Raises NumericError if the output is not finite.
         """
         config, device, speedups = self.lm.config, self.device, self.speedups
-        counts = list(zip(*_counts(config, items, sampling)))  # [steps][items]
-        guided = sampling.guidance != 0 or not speedups.skip_unguided
-        packed = pack_items(self.lm, self.text, items, guided=guided, device=device)
-        noise, cells = BatchNoise.of(noises, device), Cells.of(config.codebooks, packed.frames, device)
+        tokens = [item.frames * config.codebooks for item in items]
+        counts = list(zip(*(reveal_counts(n, sampling.steps, sampling.t_shift) for n in tokens)))  # [steps][items]
+        packed = pack_items(self.lm, self.text, items, guided=self.is_guided(sampling), device=device)
+        revealer = Revealer.of(noises, sampling, config.audio_mask_id, device)
         codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
         run = self._step(packed, codes, sampling, sum(any(count) for count in counts))
         finite = torch.ones((), dtype=torch.bool, device=device)
@@ -69,16 +60,7 @@ class Sampler:
             if any(counts[step]) or not speedups.early_stop:
                 log_probs = run(codes)
                 if any(counts[step]):
-                    codes, good = reveal(
-                        codes,
-                        log_probs,
-                        cells,
-                        step=step,
-                        counts=counts[step],
-                        noise=noise,
-                        sampling=sampling,
-                        mask_id=config.audio_mask_id,
-                    )
+                    codes, good = revealer.reveal(codes, log_probs, step, counts[step])
                     finite = finite & good
             on_step(len(items))
         if not bool(finite):

@@ -12,15 +12,13 @@ import math
 import torch
 
 
-def time_grid(steps: int, shift: float) -> list[float]:
-    """Return steps + 1 shifted points from 0 to 1. float32 arithmetic as in upstream, because it decides roundings."""
-    t = torch.linspace(0.0, 1.0, steps + 1)
-    return (shift * t / (1 + (shift - 1) * t)).tolist()
-
-
 def reveal_counts(tokens: int, steps: int, shift: float) -> tuple[int, ...]:
-    """Return how many tokens each step reveals. They sum to `tokens`; once none are left, the rest are 0."""
-    grid, left, counts = time_grid(steps, shift), tokens, []
+    """Return how many tokens each step reveals. They sum to `tokens`; once none are left, the rest are 0.
+
+    The grid is computed in float32, as in upstream, because that decides how the shares are rounded.
+    """
+    t = torch.linspace(0.0, 1.0, steps + 1)
+    grid, left, counts = (shift * t / (1 + (shift - 1) * t)).tolist(), tokens, []
     for step in range(steps):
         share = math.ceil(tokens * (grid[step + 1] - grid[step]))
         count = left if step == steps - 1 else min(share, left)

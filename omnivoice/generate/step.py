@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..lm import OmniVoiceLM
 from ..types import Sampling, Speedups
-from .noise import BatchNoise
+from .noise import ItemNoise
 from .pack import PackedItems
 
 COLDEST = 1e-6  # below this a temperature would push every score out of float32; sampling is greedy long before that
@@ -65,61 +65,67 @@ def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidanc
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
-    """Constant indices of a batch. layers: [K, 1] int64, 0 to K - 1. items: for each item, the positions of its cells
-    in the flattened [K, sum of T], codebook by codebook: [K * T] int64."""
+class Revealer:
+    """Decides which predictions of a batch are revealed. Everything that is constant over the steps, on the device.
+
+    layers: [K, 1] int64, 0 to K - 1. cells: for each item, the positions of its cells in the flattened [K, sum of T],
+    codebook by codebook: [K * T] int64. positions: Gumbel noise [steps, K, sum of T] float32, 0 where an item draws
+    none; None when it is off. noises: for sampling tokens; empty when that is off.
+    """
 
     layers: Tensor
-    items: tuple[Tensor, ...]
+    cells: tuple[Tensor, ...]
+    positions: Tensor | None
+    noises: tuple[ItemNoise, ...]
+    sampling: Sampling
+    mask_id: int
 
     @classmethod
-    def of(cls, codebooks: int, frames: Sequence[int], device: torch.device) -> Cells:
-        """Return the indices for items of these lengths, packed in this order."""
-        cells = torch.arange(codebooks * sum(frames)).view(codebooks, -1)
-        items = tuple(part.flatten().to(device) for part in cells.split(list(frames), dim=1))
-        return cls(torch.arange(codebooks, device=device)[:, None], items)
+    def of(cls, noises: Sequence[ItemNoise], sampling: Sampling, mask_id: int, device: torch.device) -> Revealer:
+        """Return the revealer of items with this noise, packed in this order."""
+        K, frames = noises[0].shape[0], [noise.shape[1] for noise in noises]
+        cells = torch.arange(K * sum(frames)).view(K, -1).split(frames, dim=1)
+        draws = any(uniform is not None for noise in noises for uniform in noise.position)
+        positions = torch.cat([noise.positions_gumbel() for noise in noises], dim=2).to(device) if draws else None
+        samples = any(state is not None for noise in noises for state in noise.class_states)
+        return cls(
+            layers=torch.arange(K, device=device)[:, None],
+            cells=tuple(part.flatten().to(device) for part in cells),
+            positions=positions,
+            noises=tuple(noises) if samples else (),
+            sampling=sampling,
+            mask_id=mask_id,
+        )
 
+    def reveal(self, codes: Tensor, log_probs: Tensor, step: int, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
 
-def reveal(
-    codes: Tensor,
-    log_probs: Tensor,
-    cells: Cells,
-    *,
-    step: int,
-    counts: Sequence[int],
-    noise: BatchNoise,
-    sampling: Sampling,
-    mask_id: int,
-) -> tuple[Tensor, Tensor]:
-    """Return codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
+        log_probs: [sum of T, K, V] float32. Revealed cells are never chosen again. Also returns a bool [] that says
+        whether the log-probabilities are finite.
+        """
+        best, tokens = log_probs.max(dim=-1)  # [sum of T, K]
+        finite = torch.isfinite(best).all()
+        if self.noises:
+            tokens = self._sample_tokens(log_probs, tokens, step)
+        scores = best.t() - self.layers * self.sampling.layer_penalty  # [K, sum of T]
+        if self.positions is not None:
+            scores = scores / max(self.sampling.position_temperature, COLDEST) + self.positions[step]
+        scores = scores.masked_fill(codes != self.mask_id, -math.inf).flatten()
+        chosen = [own[scores[own].topk(count).indices] for own, count in zip(self.cells, counts) if count]
+        where = chosen[0] if len(chosen) == 1 else torch.cat(chosen)
+        flat = codes.flatten().index_copy(0, where, tokens.t().flatten()[where])
+        return flat.view_as(codes), finite
 
-    log_probs: [sum of T, K, V] float32. Revealed cells are never chosen again. Also returns a bool [] that says
-    whether the log-probabilities are finite.
-    """
-    best, tokens = log_probs.max(dim=-1)  # [sum of T, K]
-    finite = torch.isfinite(best).all()
-    if noise.items:
-        tokens = _sample_tokens(log_probs, tokens, noise, step, sampling.class_temperature)
-    scores = best.t() - cells.layers * sampling.layer_penalty  # [K, sum of T]
-    if noise.positions is not None:
-        scores = scores / max(sampling.position_temperature, COLDEST) + noise.positions[step]
-    scores = scores.masked_fill(codes != mask_id, -math.inf).flatten()
-    chosen = [own[scores[own].topk(count).indices] for own, count in zip(cells.items, counts) if count]
-    where = chosen[0] if len(chosen) == 1 else torch.cat(chosen)
-    flat = codes.flatten().index_copy(0, where, tokens.t().flatten()[where])
-    return flat.view_as(codes), finite
-
-
-def _sample_tokens(log_probs: Tensor, tokens: Tensor, noise: BatchNoise, step: int, temperature: float) -> Tensor:
-    """Return tokens [sum of T, K], sampled from the likeliest of each cell for items that draw noise at this step."""
-    parts, start = [], 0
-    for item in noise.items:
-        rows = slice(start, start + item.shape[1])
-        gumbel = item.class_gumbel(step, log_probs.device)  # [K, T, V]
-        own = log_probs[rows].transpose(0, 1)
-        parts.append(tokens[rows] if gumbel is None else _choose(own, gumbel, temperature).t())
-        start = rows.stop
-    return torch.cat(parts)
+    def _sample_tokens(self, log_probs: Tensor, tokens: Tensor, step: int) -> Tensor:
+        """Return tokens [sum of T, K], sampled from the likeliest of each cell for items that draw noise now."""
+        parts, start = [], 0
+        for noise in self.noises:
+            rows = slice(start, start + noise.shape[1])
+            gumbel = noise.class_gumbel(step, log_probs.device)  # [K, T, V]
+            own = log_probs[rows].transpose(0, 1)
+            parts.append(tokens[rows] if gumbel is None else _choose(own, gumbel, self.sampling.class_temperature).t())
+            start = rows.stop
+        return torch.cat(parts)
 
 
 def _choose(log_probs: Tensor, noise: Tensor, temperature: float) -> Tensor:

@@ -176,7 +176,7 @@ def test_a_variant_shares_its_weights_and_gives_the_same(engine):
 
 
 def test_weights_are_counted_once_and_all(engine):
-    modules = (engine.lm, engine.decoder, engine.encoder)
+    modules = (engine.lm, engine.codec.decoder, engine.codec.encoder)
     numbers = sum(p.numel() for module in modules for p in module.parameters()) + engine.sampler.text.weight.numel()
     assert weight_bytes(engine) == 4 * numbers
 
@@ -215,9 +215,9 @@ def test_random_weights_are_the_same_again_and_finite(engine):
     again = random_engine("tiny", CPU, torch.float32)
     assert torch.equal(again.lm.audio_heads.weight, engine.lm.audio_heads.weight)
     codes = torch.randint(0, 1024, (8, 30))
-    samples = engine.decoder.decode(codes)
+    samples = engine.codec.decoder.decode(codes)
     assert torch.isfinite(samples).all() and 1e-3 < float(samples.std()) < 1e3
-    assert len(engine.encoder.encode(samples)) == 8
+    assert len(engine.codec.encoder.encode(samples)) == 8
 
 
 def test_the_word_is_one_token():

@@ -48,7 +48,7 @@ def state(model):
     return {
         "weights": {
             f"{part}.{key}": weight.clone()
-            for part, module in (("lm", model.engine.lm), ("decoder", model.engine.decoder))
+            for part, module in (("lm", model.engine.lm), ("decoder", model.engine.codec.decoder))
             for key, weight in module.state_dict().items()
         },
         "text": model.engine.sampler.text.weight.clone(),

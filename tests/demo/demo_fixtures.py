@@ -99,5 +99,5 @@ def voice_judge() -> VoiceJudge:
     with torch.no_grad():
         for clip in clips():
             if clip.use == "example" or (clip.use == "train" and len(examples.get(clip.voice, [])) < 10):
-                examples.setdefault(clip.voice, []).append(engine().decoder.decode(clip.codes)[0])
+                examples.setdefault(clip.voice, []).append(engine().codec.decoder.decode(clip.codes)[0])
     return VoiceJudge(examples)

@@ -125,7 +125,7 @@ def test_a_text_of_several_sentences_is_said_in_chunks() -> None:
     )
     (speech,) = engine().generate([request])
     assert len(speech.codes) >= 3
-    decoded = [engine().decoder.decode(codes)[0] for codes in speech.codes]
+    decoded = [engine().codec.decoder.decode(codes)[0] for codes in speech.codes]
     pieces = [" ".join(chunk.lower().replace(".", "").split()) for chunk in speech.chunks]
     assert understood(pieces, decoded) >= 0.7
 

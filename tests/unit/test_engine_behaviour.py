@@ -358,7 +358,7 @@ def test_nan_weights_are_an_error_that_names_dtype_and_device(checkpoint):
     with pytest.raises(NumericError, match=r"torch\.float32 on cpu"):
         say(engine, request())
     engine = Engine.load(checkpoint)
-    engine.decoder.acoustic_decoder.conv2.weight.data[0] = torch.nan
+    engine.codec.decoder.acoustic_decoder.conv2.weight.data[0] = torch.nan
     with pytest.raises(NumericError, match=r"codec.*torch\.float32 on cpu"):
         say(engine, request())
 

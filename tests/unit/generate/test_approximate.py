@@ -14,12 +14,12 @@ import torch
 from omnivoice import Engine, GenerationRequest, InputError, Sampling
 from omnivoice.generate.approximate import Pass, conditional_only, is_approximate, passes, without_prefix
 from omnivoice.generate.graphs import StepGraphs
-from omnivoice.generate.noise import BatchNoise
+from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item, pack_items
 from omnivoice.generate.presets import PRESETS
-from omnivoice.generate.sample import Sampler, item_noise
+from omnivoice.generate.sample import Sampler
 from omnivoice.generate.schedule import reveal_counts
-from omnivoice.generate.step import Cells, guided_log_probs, reveal
+from omnivoice.generate.step import Revealer, guided_log_probs
 from omnivoice.lm.prefix import PrefixCache
 from omnivoice.types import ALL_SPEEDUPS, VoicePrompt
 
@@ -65,8 +65,10 @@ def spoken(engine, sampling, which=None, speedups=ALL_SPEEDUPS, graphs=None):
     """Tokens of the items, or of those named, of one batch; every item has a seed of its own."""
     config, which = engine.lm.config, range(3) if which is None else which
     batch = [items(config)[i] for i in which]
-    noises = item_noise(config, batch, [torch.Generator().manual_seed(i) for i in which], sampling)
-    sampler = Sampler(engine.lm, engine.sampler.text, CPU, speedups, graphs or StepGraphs(mode="off"))
+    noises = item_noise(
+        config, [item.frames for item in batch], [torch.Generator().manual_seed(i) for i in which], sampling
+    )
+    sampler = Sampler(engine.lm, engine.sampler.text, CPU, speedups, graphs or StepGraphs(enabled=False))
     return sampler.sample(batch, noises, sampling, lambda _: None)
 
 
@@ -182,25 +184,19 @@ def test_a_stale_prefix_is_that_of_the_older_pass(lm, engine):
 def test_stale_guidance_uses_the_last_unconditional_logits(engine, sampling, every):
     """With every > steps: those of the first step throughout, but for the last step."""
     lm, batch, masked = engine.lm, items(engine.lm.config), engine.lm.config.audio_mask_id
-    noises = item_noise(lm.config, batch, [torch.Generator().manual_seed(i) for i in range(3)], sampling)
+    noises = item_noise(
+        lm.config, [item.frames for item in batch], [torch.Generator().manual_seed(i) for i in range(3)], sampling
+    )
     packed = pack_items(lm, engine.sampler.text, batch, guided=True, device=CPU)
     steps, K = sampling.steps, lm.config.codebooks
     counts = list(zip(*(reveal_counts(item.frames * K, steps, sampling.t_shift) for item in batch)))
     codes, kept = torch.full((K, 71), masked), None
+    revealer = Revealer.of(noises, sampling, masked, CPU)
     for step in range(steps):
         conditional, unconditional = lm(packed.rows(lm, codes, packed.base), packed.layout).chunk(2)
         kept = unconditional if step in (0, steps - 1) or step % every == 0 else kept
         scores = guided_log_probs(conditional, kept, sampling.guidance, ALL_SPEEDUPS, masked)
-        codes, _ = reveal(
-            codes,
-            scores,
-            Cells.of(K, packed.frames, CPU),
-            step=step,
-            counts=counts[step],
-            noise=BatchNoise.of(noises, CPU),
-            sampling=sampling,
-            mask_id=masked,
-        )
+        codes, _ = revealer.reveal(codes, scores, step, counts[step])
     got = spoken(engine, replace(sampling, unconditional_every=every))
     assert same(got, codes.split(packed.frames, dim=1))
     assert not same(got, spoken(engine, sampling))
@@ -244,7 +240,7 @@ def test_no_graph_is_asked_for(engine):
         def runner(self, *args, **kwargs):
             raise AssertionError("asked for a graph")
 
-    spoken(engine, Sampling(steps=2, unconditional_every=2), graphs=Graphs(mode="off"))
+    spoken(engine, Sampling(steps=2, unconditional_every=2), graphs=Graphs(enabled=False))
 
 
 def request(**sampling):

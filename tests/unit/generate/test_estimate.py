@@ -14,9 +14,9 @@ from omnivoice import Engine, GenerationRequest, Sampling, VoicePrompt, Waveform
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import AcousticConfig, CodecConfig, LMConfig, SemanticConfig
 from omnivoice.generate import budget
-from omnivoice.generate.budget import row_bytes, rows_per_batch
+from omnivoice.generate.budget import rows_per_batch
 from omnivoice.generate.codec import Codec
-from omnivoice.generate.estimate import CPU_LIBRARIES, BatchSize, estimate_batch
+from omnivoice.generate.estimate import CPU_LIBRARIES, BatchSize, SamplingMemory
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.run import Runner, run_order
 from omnivoice.generate.sample import Sampler
@@ -78,7 +78,7 @@ def build(dtype: torch.dtype) -> Engine:
     for module in (lm, decoder, encoder):
         fill(module, generator)
     text = TextEmbedding(torch.randn(QUARTER.vocab_size, QUARTER.hidden_size, generator=generator))
-    sampler = Sampler(lm, text, CPU, ALL_SPEEDUPS, StepGraphs(mode="off"))
+    sampler = Sampler(lm, text, CPU, ALL_SPEEDUPS, StepGraphs(enabled=False))
     return Engine(sampler, Codec(CODEC, decoder, lambda: encoder, CPU), byte_tokenizer())
 
 
@@ -159,18 +159,20 @@ def test_a_batch_within_the_rows_is_within_the_memory(
     free: int, itemsize: int, on_cpu: bool, guided: bool, share: float
 ) -> None:
     """Whatever the rows are: prefix or target, guided or not."""
-    rows = rows_per_batch(free, PUBLISHED, itemsize, on_cpu=on_cpu)
+    memory = SamplingMemory(PUBLISHED, itemsize, on_cpu)
+    rows = rows_per_batch(free, memory)
     assert 1 <= rows <= (budget.MOST_ROWS_ON_CPU if on_cpu else budget.MOST_ROWS)
     frames = max(1, int(rows * share) // (2 if guided else 1))
     size = BatchSize(max(0, rows - frames * (2 if guided else 1)), (frames,), Sampling(), guided)
     if rows > 1:
-        assert estimate_batch(size, PUBLISHED, itemsize, on_cpu=on_cpu) <= 1.01 * budget.SHARE * free
+        assert memory.batch_bytes(size) <= 1.01 * budget.SHARE * free
 
 
 def test_rows_for_some_amounts_of_memory() -> None:
     """At the published sizes a row takes some 90 kB, so half a gigabyte is enough for the largest batch."""
-    assert 60e3 < row_bytes(PUBLISHED, 2, on_cpu=False) < 110e3
-    rows = [rows_per_batch(free, PUBLISHED, 2, on_cpu=False) for free in (0, 10**8, 2 * 10**8, 10**9, None)]
+    memory = SamplingMemory(PUBLISHED, 2, on_cpu=False)
+    assert 60e3 < memory.row_bytes() < 110e3
+    rows = [rows_per_batch(free, memory) for free in (0, 10**8, 2 * 10**8, 10**9, None)]
     assert rows[0] == 1 and rows[3] == rows[4] == budget.MOST_ROWS
     assert 400 < rows[1] < rows[2] < 1200
 
@@ -207,9 +209,9 @@ def test_chunks_run_together_unless_one_becomes_the_voice(tiny: Engine) -> None:
 def test_memory_changes_no_token(tiny: Engine, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = tiny.plan([CASES["lines"][0], *CASES["long_text"], *CASES["long_text_without_reference"]])
     monkeypatch.setattr(budget, "MOST_ROWS_ON_CPU", budget.MOST_ROWS)
-    speeches, sizes = [], []
+    memory, speeches, sizes = SamplingMemory(tiny.lm.config, tiny.lm.get_dtype().itemsize, on_cpu=True), [], []
     for rows in (1, 500, 1500):
-        free = int(rows * row_bytes(tiny.lm.config, tiny.lm.get_dtype().itemsize, on_cpu=True) / budget.SHARE) + 1
+        free = int(rows * memory.row_bytes() / budget.SHARE) + 1
         generator = torch.Generator().manual_seed(3) if shared else None
         speeches.append(tiny.generate_plans(plans, generator=generator, free_bytes=free))
         sizes.append(tiny.estimate_bytes(plans, free_bytes=free))

@@ -5,10 +5,11 @@ import logging
 import pytest
 import torch
 
-from omnivoice import Engine, InputError, Sampling
+from omnivoice import Engine, Sampling
 from omnivoice.generate.graphs import MAX_ROWS, MIN_STEPS, StepGraphs, weights_identity
+from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
-from omnivoice.generate.sample import Sampler, item_noise
+from omnivoice.generate.sample import Sampler
 from omnivoice.types import ALL_SPEEDUPS
 
 CPU = torch.device("cpu")
@@ -264,17 +265,12 @@ def test_no_capture_with_gradients():
 def test_no_capture_when_off_or_on_a_device_without_graphs(monkeypatch):
     codes, base = inputs()
     capturer = FakeCapturer()
-    assert torch.equal(ask(StepGraphs(capturer, mode="off"))(codes), toy(codes, base))
+    assert torch.equal(ask(StepGraphs(capturer, enabled=False))(codes), toy(codes, base))
     meta = ask(StepGraphs(capturer), codes=codes.to("meta"), base=base.to("meta"))(codes.to("meta"))
     assert meta.device.type == "meta" and capturer.warm_ups == 0
     assert torch.equal(ask(StepGraphs())(codes), toy(codes, base))  # the default, on the CPU
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert torch.equal(ask(StepGraphs())(codes), toy(codes, base))
-
-
-def test_unknown_mode():
-    with pytest.raises(InputError, match="graphs must be one of auto, off, got 'on'"):
-        StepGraphs(mode="on")
 
 
 def test_an_interrupt_while_capturing_passes_and_leaves_nothing_behind(warned):
@@ -354,7 +350,7 @@ def speak(engine, graphs, prompt_ids, sampling, device=CPU):
     """Codes of two items, with the step handed to `graphs`."""
     config = engine.lm.config
     items = [Item(prompt_ids, torch.arange(5).repeat(config.codebooks, 1), 6), Item(prompt_ids[:3], None, 4)]
-    noises = item_noise(config, items, [torch.Generator().manual_seed(i) for i in range(2)], sampling)
+    noises = item_noise(config, [6, 4], [torch.Generator().manual_seed(i) for i in range(2)], sampling)
     sampler = Sampler(engine.lm, engine.sampler.text, device, ALL_SPEEDUPS, graphs)
     return torch.cat(sampler.sample(items, noises, sampling, lambda _: None), dim=1)
 
@@ -362,7 +358,7 @@ def speak(engine, graphs, prompt_ids, sampling, device=CPU):
 @pytest.mark.parametrize("guidance", [0.0, 2.0])
 def test_tokens_of_the_model_are_equal_with_and_without_graphs(engine, guidance):
     sampling, capturer = Sampling(steps=MIN_STEPS, guidance=guidance), FakeCapturer()
-    graphs, off = StepGraphs(capturer), StepGraphs(capturer, mode="off")
+    graphs, off = StepGraphs(capturer), StepGraphs(capturer, enabled=False)
     spoken = [speak(engine, graphs, ids, sampling) for ids in ((1, 2, 3, 4), (9, 8, 7, 6))]
     assert torch.equal(spoken[0], speak(engine, off, (1, 2, 3, 4), sampling))
     assert torch.equal(spoken[1], speak(engine, off, (9, 8, 7, 6), sampling))
@@ -375,7 +371,7 @@ def test_tokens_of_the_model_are_equal_with_and_without_graphs(engine, guidance)
 def test_real_graphs_give_the_same_tokens(checkpoint, guidance, warned):
     cuda = torch.device("cuda", torch.cuda.current_device())
     on_gpu, sampling = Engine.load(checkpoint, cuda, torch.bfloat16), Sampling(steps=MIN_STEPS, guidance=guidance)
-    graphs, off = StepGraphs(limit=1), StepGraphs(mode="off")
+    graphs, off = StepGraphs(limit=1), StepGraphs(enabled=False)
     for ids in ((1, 2, 3, 4), (9, 8, 7, 6), (1, 2, 3, 4, 5), (1, 2, 3, 4)):
         assert torch.equal(speak(on_gpu, graphs, ids, sampling, cuda), speak(on_gpu, off, ids, sampling, cuda))
     assert warned() == [] and len(graphs._graphs) == 1

@@ -59,10 +59,10 @@ def test_a_single_bad_request_is_not_numbered(engine):
 
 
 def test_an_item_that_cannot_be_decoded_is_named(engine, monkeypatch):
-    decode = engine.decoder.decode
+    decode = engine.codec.decoder.decode
     calls = []
     monkeypatch.setattr(
-        engine.decoder, "decode", lambda codes, **k: calls.append(0) or decode(codes, **k) / (len(calls) != 2)
+        engine.codec.decoder, "decode", lambda codes, **k: calls.append(0) or decode(codes, **k) / (len(calls) != 2)
     )
     with pytest.raises(NumericError, match=r'item 2 of 2 \("Second."\): the codec produced NaN'):
         engine.generate([request("First."), request("Second.")])

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from omnivoice.generate.noise import BatchNoise, draw_noise
-from omnivoice.generate.step import Cells, guide_as_upstream, guide_in_one, reveal
+from omnivoice.generate.noise import draw_noise
+from omnivoice.generate.step import Revealer, guide_as_upstream, guide_in_one
 from omnivoice.types import Sampling
 
 MASK = 8
@@ -35,16 +35,7 @@ def revealed(codes, log_probs, counts, frames=None, sampling=GREEDY, mask=MASK, 
         [(count,) for count in counts],
         sampling,
     )
-    return reveal(
-        codes,
-        log_probs,
-        Cells.of(2, frames, CPU),
-        step=0,
-        counts=counts,
-        noise=BatchNoise.of(noises, CPU),
-        sampling=sampling,
-        mask_id=mask,
-    )
+    return Revealer.of(noises, sampling, mask, CPU).reveal(codes, log_probs, 0, counts)
 
 
 @pytest.mark.parametrize("guide", [guide_in_one, guide_as_upstream])

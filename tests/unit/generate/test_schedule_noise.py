@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnivoice.generate.noise import BatchNoise, draw_noise, gumbel, seeded_generator
+from omnivoice.generate.noise import draw_noise, gumbel, seeded_generator
 from omnivoice.generate.schedule import reveal_counts
+from omnivoice.generate.step import Revealer
 from omnivoice.types import Sampling
 
 
@@ -93,8 +94,8 @@ def test_a_batch_holds_its_items_noise_side_by_side(position, classes):
     shapes = [(8, 3, 9), (8, 1, 9), (8, 2, 9)]
     counts = [reveal_counts(K * T, 4, 0.1) for K, T, _ in shapes]
     noises = draw_noise([torch.Generator().manual_seed(s) for s in range(3)], shapes, counts, sampling)
-    batch = BatchNoise.of(noises, torch.device("cpu"))
-    assert batch.items == (tuple(noises) if classes else ())
+    batch = Revealer.of(noises, sampling, 8, torch.device("cpu"))
+    assert batch.noises == (tuple(noises) if classes else ())
     if not position:
         assert batch.positions is None
         return

@@ -51,7 +51,7 @@ def test_encoded_generated_and_saved_voices_remember_the_codec(engine, voice, tm
 def test_another_codec_refuses_the_voice_before_any_work(engine, voice, other, monkeypatch):
     assert other.codec_fingerprint != engine.codec_fingerprint
     monkeypatch.setattr(other.lm, "forward", lambda *a, **k: pytest.fail("the model ran"))
-    monkeypatch.setattr(other.decoder, "decode", lambda *a, **k: pytest.fail("the codec ran"))
+    monkeypatch.setattr(other.codec.decoder, "decode", lambda *a, **k: pytest.fail("the codec ran"))
     calls = [
         lambda: other.plan([request(voice=voice)]),
         lambda: other.generate([request(), request(voice=voice)]),
@@ -77,11 +77,11 @@ def test_a_voice_of_an_unknown_codec_is_accepted_with_a_warning(engine, voice):
 def test_the_fingerprint_does_not_depend_on_the_dtype(checkpoint, engine, dtype):
     again = Engine.load(checkpoint)
     assert again.codec_fingerprint == engine.codec_fingerprint
-    assert codebook_fingerprint(again.decoder.quantizer.to(dtype)) == engine.codec_fingerprint
+    assert codebook_fingerprint(again.codec.decoder.quantizer.to(dtype)) == engine.codec_fingerprint
 
 
 def test_the_fingerprint_of_both_halves_is_the_same(engine):
-    assert codebook_fingerprint(engine.encoder.quantizer) == engine.codec_fingerprint
+    assert codebook_fingerprint(engine.codec.encoder.quantizer) == engine.codec_fingerprint
 
 
 @pytest.mark.parametrize("codec", ["x", "0" * 15, "0" * 17, "G" * 16, None, 5])

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnivoice.generate.noise import BatchNoise, draw_noise
+from omnivoice.generate.noise import draw_noise
 from omnivoice.generate.schedule import reveal_counts
-from omnivoice.generate.step import Cells, reveal
+from omnivoice.generate.step import Revealer
 from omnivoice.train.batches import Cursor, Source, label_counts, split_evenly
 from omnivoice.train.masking import IGNORED, Example, generators, make_example, mask_like_decoding
 from omnivoice.train.settings import Masking
@@ -105,16 +105,14 @@ def test_one_frame_can_be_learnt() -> None:
 def test_hidden_by_codebook_is_what_decoding_finds() -> None:
     """As many of each codebook are known as the sampler itself has revealed, to a model to which all is alike."""
     frames, rounds, sampling, mask = 50, 40, Sampling(), torch.Generator().manual_seed(0)
-    cells, alike = Cells.of(8, [frames], torch.device("cpu")), torch.full((frames, 8, MASK), -7.0)
+    alike = torch.full((frames, 8, MASK), -7.0)
     counts = reveal_counts(8 * frames, sampling.steps, sampling.t_shift)
     revealed = torch.zeros(sampling.steps, 8)
     for seed in range(rounds):
         noise = draw_noise([torch.Generator().manual_seed(seed)], [(8, frames, MASK)], [counts], sampling)
-        batch, codes = BatchNoise.of(noise, torch.device("cpu")), torch.full((8, frames), MASK)
+        revealer, codes = Revealer.of(noise, sampling, MASK, torch.device("cpu")), torch.full((8, frames), MASK)
         for step, count in enumerate(counts):
-            codes, _ = reveal(
-                codes, alike, cells, step=step, counts=[count], noise=batch, sampling=sampling, mask_id=MASK
-            )
+            codes, _ = revealer.reveal(codes, alike, step, [count])
             revealed[step] += (codes != MASK).float().mean(dim=1) / rounds
     for step in (8, 16, 24, 28):
         known = sum(counts[: step + 1]) / (8 * frames)

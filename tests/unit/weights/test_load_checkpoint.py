@@ -64,7 +64,9 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
     rewrite(folder / CODEC, store)
     engine = Engine.load(folder, dtype=wanted)
     assert {p.dtype for p in engine.lm.parameters()} == {wanted}
-    assert {p.dtype for half in (engine.encoder, engine.decoder) for p in half.parameters()} == {torch.float32}
+    assert {p.dtype for half in (engine.codec.encoder, engine.codec.decoder) for p in half.parameters()} == {
+        torch.float32
+    }
     loaded, parts = engine.lm.state_dict(), load_file(folder / LM)
     assert torch.equal(engine.sampler.text.weight, parts.pop("llm.embed_tokens.weight"))
     for name, (fused, start, rows) in fused_rows(engine.lm.config).items():
@@ -75,12 +77,12 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
 
 def test_training_only_weights_are_not_loaded(folder):
     engine = Engine.load(folder)
-    names = {*engine.encoder.state_dict(), *engine.decoder.state_dict()}
+    names = {*engine.codec.encoder.state_dict(), *engine.codec.decoder.state_dict()}
     assert not any("decoder_semantic" in name or name.startswith("fc1") or "embed_avg" in name for name in names)
 
 
 def test_older_spelling_of_weight_norm_loads_the_same(folder):
-    expected = Engine.load(folder).encoder.state_dict()
+    expected = Engine.load(folder).codec.encoder.state_dict()
     stem = "semantic_model.encoder.pos_conv_embed.conv"
 
     def respell(tensors):
@@ -88,7 +90,7 @@ def test_older_spelling_of_weight_norm_loads_the_same(folder):
         tensors[f"{stem}.weight_v"] = tensors.pop(f"{stem}.parametrizations.weight.original1")
 
     rewrite(folder / CODEC, respell)
-    got = Engine.load(folder).encoder.state_dict()
+    got = Engine.load(folder).codec.encoder.state_dict()
     assert all(torch.equal(got[name], expected[name]) for name in expected)
 
 
@@ -187,12 +189,12 @@ def test_a_codec_that_is_gone_when_it_is_needed_is_named(folder):
     engine = Engine.load(folder)
     (folder / CODEC).unlink()
     with pytest.raises(FileError, match=r"model\.safetensors"):
-        _ = engine.encoder
+        _ = engine.codec.encoder
 
 
 def test_the_encoder_is_made_once(folder):
     engine = Engine.load(folder)
-    assert engine.encoder is engine.encoder
+    assert engine.codec.encoder is engine.codec.encoder
 
 
 def test_zero_rows_of_ids_no_text_can_produce_are_fine(folder):
