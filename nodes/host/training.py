@@ -194,12 +194,12 @@ def _write(
 
 
 def _report(data: Dataset, request: TrainingRequest, trainer: Trainer, outcome: Outcome, run: TrainingRun) -> list[str]:
-    settings, losses = trainer.settings, [loss for loss in trainer.losses if math.isfinite(loss)]
+    steps, losses = trainer.settings.steps, [loss for loss in trainer.losses if math.isfinite(loss)]
     dtype = dtype_name(trainer.model.lm.get_dtype())
     lines = [
         data.summary(),
         *request.report(),
-        f"{_ENDS[outcome.reason]} at step {outcome.step} of {settings.steps}, in {dtype}, {run.speed:,.0f} tokens/s",
+        f"{_ENDS[outcome.reason]} at step {outcome.step} of {steps}, in {dtype}, {run.pace.speed:,.0f} tokens/s",
     ]
     if losses:
         last = losses[-10:]

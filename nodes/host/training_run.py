@@ -18,7 +18,7 @@ from ...omnivoice.intake.audio_files import write_wav
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.train.loop import Outcome, train
 from ...omnivoice.train.run import RunFolder
-from ...omnivoice.train.trainer import StepReport, Trainer, clock
+from ...omnivoice.train.trainer import Pace, StepReport, Trainer
 from ...omnivoice.types import GenerationRequest
 from . import models, progress
 
@@ -42,7 +42,7 @@ class TrainingRun:
     ) -> None:
         self.model, self.trainer, self.folder, self.node_id, self.language = model, trainer, folder, node_id, language
         self.bar = comfy.utils.ProgressBar(trainer.settings.steps)
-        self.steps, self.tokens, self.seconds = 0, 0, 0.0  # of this execution, without those before a resume
+        self.pace = Pace()
         self.faults: list[str] = []
         self._validated, self._text, self._cancelled = math.nan, progress.ProgressText(node_id), False
 
@@ -60,31 +60,15 @@ class TrainingRun:
             mm.throw_exception_if_processing_interrupted()
         return outcome
 
-    @property
-    def speed(self) -> float:
-        """Tokens per second."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
     def _step(self, report: StepReport) -> bool:
-        self.steps, self.tokens, self.seconds = (
-            self.steps + 1,
-            self.tokens + report.tokens,
-            self.seconds + report.seconds,
-        )
+        line = self.pace.line(report, self._validated)
         try:
             mm.throw_exception_if_processing_interrupted()
             self.bar.update_absolute(report.step, report.steps)
         except mm.InterruptProcessingException:
             self._cancelled = True
-        self._text.update(self._line(report), now=self._cancelled or report.step >= report.steps)
+        self._text.update(line, now=self._cancelled or report.step >= report.steps)
         return self._cancelled
-
-    def _line(self, report: StepReport) -> str:
-        left = round((report.steps - report.step) * self.seconds / self.steps)
-        parts = [f"step {report.step}/{report.steps}", f"loss {report.loss:.3f}"]
-        parts += [f"validation {self._validated:.3f}"] if math.isfinite(self._validated) else []
-        parts += [f"lr {report.learning_rate:.1e}", f"{self.speed:,.0f} tokens/s", f"{clock(left)} left"]
-        return ", ".join(parts)
 
     def _validation(self, step: int, loss: float) -> None:
         self._validated = loss

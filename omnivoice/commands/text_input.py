@@ -15,7 +15,7 @@ _MAX_BYTES = 4 * MAX_TEXT_CHARS + 3  # no character takes more than four bytes, 
 def read_text_stream(stream: TextIO | None) -> str:
     """Return all text of a stream, without a byte order mark; raises TextError if it is closed, too long or not UTF-8.
 
-    The text is not cleaned yet: pass it to `clean_text`.
+    The text is not cleaned.
     """
     if stream is None:  # Python's value for a closed standard input
         raise TextError("no text was piped in: standard input is closed")

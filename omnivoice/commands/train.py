@@ -185,7 +185,7 @@ def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer,
 
 
 def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] | None, order: TrainOrder) -> Outcome:
-    progress = Progress(trainer.step_count, shown=trainer.world.is_main, terminal=sys.stderr.isatty())
+    progress = Progress(shown=trainer.world.is_main, terminal=sys.stderr.isatty())
     boards = order.output if order.tensorboard and trainer.world.is_main else None
 
     with tensorboard(boards) as board, _interruption() as asked:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import InputError
-from ..train.trainer import StepReport, clock
+from ..train.trainer import Pace, StepReport
 
 
 class Progress:
@@ -21,38 +21,21 @@ class Progress:
 
     EVERY_SECONDS = 10.0
 
-    def __init__(self, start: int, *, shown: bool, terminal: bool) -> None:
-        self._start, self._shown, self._terminal = start, shown, terminal
-        self._began, self._last, self._tokens = time.perf_counter(), -math.inf, 0
+    def __init__(self, *, shown: bool, terminal: bool) -> None:
+        self._shown, self._terminal, self._pace, self._last = shown, terminal, Pace(), -math.inf
 
     def show(self, report: StepReport) -> None:
         """Show the report of a step."""
-        self._tokens += report.tokens
-        now = time.perf_counter()
-        if not self._shown or (not self._terminal and now - self._last < self.EVERY_SECONDS and report.step > 1):
-            return
-        self._last = now
-        self._print(progress_line(report, now - self._began, report.step - self._start, self._tokens), stay=True)
+        line, now = self._pace.line(report), time.perf_counter()
+        if self._terminal or now - self._last >= self.EVERY_SECONDS or report.step == 1:
+            self._last = now
+            self.say(line, end="" if self._terminal else "\n")
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, end: str = "\n") -> None:
         """Show a separate line."""
         if self._shown:
-            self._print(text)
-
-    def _print(self, text: str, *, stay: bool = False) -> None:
-        shown, end = (f"\r{text:<79}", "" if stay else "\n") if self._terminal else (text, "\n")
-        with contextlib.suppress(OSError):  # a closed terminal must not end the training
-            print(shown, end=end, file=sys.stderr)
-
-
-def progress_line(report: StepReport, seconds: float, steps: int, tokens: int) -> str:
-    """Return the line for a report, after `steps` steps with `tokens` tokens in `seconds`."""
-    left = int((report.steps - report.step) * seconds / max(1, steps))
-    skipped = ", skipped" if report.skipped else ""
-    return (
-        f"step {report.step}/{report.steps}, loss {report.loss:.4f}{skipped}, lr {report.learning_rate:.2e}, "
-        f"{tokens / max(seconds, 1e-9):,.0f} tokens/s, {clock(left)} left"
-    )
+            with contextlib.suppress(OSError):  # a closed terminal must not end the training
+                print(f"\r{text:<79}" if self._terminal else text, end=end, file=sys.stderr)
 
 
 @contextlib.contextmanager

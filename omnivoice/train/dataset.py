@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
 
 import torch
 
@@ -27,19 +26,13 @@ from ..text.clean import speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
 from ..text.languages import language_id
-from ..types import Waveform
+from ..types import OnStep, Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, content_of
 from .manifests import Manifest, Row, some_names
 
 _UNSET = ("", "none", "null")
 _MAX_NAMED = 5
-
-
-class OnClip(Protocol):
-    """Called after every clip with (clips done, all clips); may raise to cancel."""
-
-    def __call__(self, done: int, total: int, /) -> None: ...
 
 
 def graph_rows(waveforms: Sequence[Waveform], texts: Sequence[str]) -> Manifest:
@@ -58,13 +51,13 @@ def build_dataset(
     cache: str | PathLike[str] | None = None,
     language: str | None = None,
     instruct: str | None = None,
-    on_clip: OnClip | None = None,
+    on_clip: OnStep | None = None,
 ) -> Dataset:
     """Check and encode every row; the encoder computes on `device`.
 
     cache: a folder for codes, created if needed; None for no cache. language, instruct: for rows without their own.
-    on_clip may raise; the codes encoded so far stay in the cache. Raises InputError for an invalid language or
-    instruct, and with the first five reasons if no clip is usable.
+    on_clip gets (clips done, all clips) and may raise; the codes encoded so far stay in the cache. Raises InputError
+    for an invalid language or instruct, and with the first five reasons if no clip is usable.
     """
     spoken, described = _language(language), _label(instruct)
     config = encoder.config

@@ -49,6 +49,33 @@ def clock(seconds: int) -> str:
     return f"{minutes}:{seconds % 60:02d}"
 
 
+@dataclass
+class Pace:
+    """Counts the steps of this process, without those before a resume, for its speed and the time left."""
+
+    steps: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+    def line(self, report: StepReport, validation: float = math.nan) -> str:
+        """Count a step and return its progress as text; validation: the latest loss, NaN for none."""
+        self.steps, self.tokens, self.seconds = (
+            self.steps + 1,
+            self.tokens + report.tokens,
+            self.seconds + report.seconds,
+        )
+        left = round((report.steps - report.step) * self.seconds / self.steps)
+        losses = f"loss {report.loss:.3f}{', skipped' if report.skipped else ''}"
+        losses += f", validation {validation:.3f}" if math.isfinite(validation) else ""
+        speed = f"lr {report.learning_rate:.1e}, {self.speed:,.0f} tokens/s, {clock(left)} left"
+        return f"step {report.step}/{report.steps}, {losses}, {speed}"
+
+
 class Trainer:
     """Trains `model` on `source`. world: the processes that share the work; all must build the same trainer."""
 

@@ -18,12 +18,11 @@ from omnivoice.__main__ import main
 from omnivoice.commands import train as command
 from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
-from omnivoice.commands.train_progress import progress_line
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError
 from omnivoice.train.run import RunFolder
 from omnivoice.train.settings import PRESETS, TrainSettings
-from omnivoice.train.trainer import StepReport
+from omnivoice.train.trainer import Pace, StepReport
 from omnivoice.types import GenerationRequest, Sampling
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
@@ -191,10 +190,11 @@ def test_the_example_is_read_and_names_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_progress_says_speed_and_time_left() -> None:
-    report = StepReport(12, 300, 5.3125, 9.1e-5, 1.0, 500, 1.0, False)
-    assert progress_line(report, 6.0, 12, 24_000) == "step 12/300, loss 5.3125, lr 9.10e-05, 4,000 tokens/s, 2:24 left"
-    slow = StepReport(1, 10_000, 5.0, 1e-4, 1.0, 500, 1.0, True)
-    assert progress_line(slow, 2.0, 1, 500).endswith("loss 5.0000, skipped, lr 1.00e-04, 250 tokens/s, 5:33:18 left")
+    report = StepReport(12, 300, 5.3125, 9.1e-5, 1.0, 2000, 0.5, False)
+    assert Pace(11, 22_000, 5.5).line(report) == "step 12/300, loss 5.312, lr 9.1e-05, 4,000 tokens/s, 2:24 left"
+    slow = StepReport(1, 10_000, 5.0, 1e-4, 1.0, 500, 2.0, True)
+    line = "step 1/10000, loss 5.000, skipped, validation 4.500, lr 1.0e-04, 250 tokens/s, 5:33:18 left"
+    assert Pace().line(slow, 4.5) == line
 
 
 def test_the_base_computes_in_what_the_device_does_well() -> None:

@@ -232,7 +232,7 @@ def test_a_reader_that_has_left_stops_no_training(monkeypatch: pytest.MonkeyPatc
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stderr", Closed())
-    progress = command.Progress(0, shown=True, terminal=False)
+    progress = command.Progress(shown=True, terminal=False)
     progress.show(StepReport(1, 2, 3.0, 1e-4, 1.0, 10, 1.0, False))
     progress.say("validation")
 
