@@ -9,9 +9,8 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable
 from types import MappingProxyType, ModuleType
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ import torch
 from ..errors import AudioError
 from ..types import Waveform
 from .limits import MAX_AUDIO_BYTES, MAX_AUDIO_SECONDS, check_audio_layout, check_audio_size
-from .riff import SampleChunk, find_samples, is_wav, repaired
+from .riff import find_samples, is_wav, repaired
 
 SUBTYPES = MappingProxyType({"pcm16": ("PCM_16", 2), "float32": ("FLOAT", 4)})  # libsndfile's name, bytes per sample
 
@@ -42,20 +41,8 @@ class UnreadableAudio(Exception):
     """libsndfile cannot read a file; the message is the reason. Another decoder may."""
 
 
-class _Sound(Protocol):
-    """The part of soundfile.SoundFile that is used here."""
-
-    format: str
-    frames: int
-    channels: int
-    samplerate: int
-    seekable: Callable[[], bool]
-
-    def read(self, frames: int, *, dtype: str, always_2d: bool) -> np.ndarray: ...
-
-
 class _Source:
-    """An open file that never raises, since soundfile would print that and go on; the first error is kept."""
+    """An open file that never raises, since soundfile would print the error and continue; the first error is kept."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -78,11 +65,6 @@ class _Source:
             return b""
 
 
-class _LibsndfileError(Protocol):
-    code: int
-    error_string: str
-
-
 def is_for_libsndfile(head: bytes) -> bool:
     """Whether a file that starts with these 12 bytes is of a kind that libsndfile may try; it knows many others."""
     if is_wav(head) or head[:4] in (b"fLaC", b"OggS", b"riff") or head[:3] == b"ID3":
@@ -103,21 +85,35 @@ def read_with_libsndfile(file: BinaryIO, size: int, name: str, *, require_comple
     chunk = find_samples(file, size)
     file = file if chunk is None else repaired(file, chunk, name)
     file.seek(0)
-    has_chunks = file.read(4) in (b"RIFF", b"RF64", b"FORM")
+    head = file.read(4)
+    has_chunks = head in (b"RIFF", b"RF64", b"FORM")
+    # Of an MP3 that does not say how long it is, libsndfile guesses the length from the size of the file.
+    is_guess = head[:1] in (b"I", b"\xff") and not _is_length_written(file)
     file.seek(0)
-    source = _Source(file)
-    kind = ""
+    source, kind = _Source(file), ""
     try:
         with soundfile.SoundFile(source) as sound:
             kind = sound.format
-            waveform, announced = _decode(sound, name)
+            waveform, announced = _decode(sound, name, is_guess=is_guess)
     except soundfile.LibsndfileError as error:
-        # Without chunks PyAV may still read it; but what was read halfway is damaged, or an MP3 with a tag at its end.
-        final = error.code not in _OTHER_KIND if has_chunks else require_complete and kind not in ("", "MP3")
-        raise source.error or _failure(error, name, final=final) from error
+        reason = f"libsndfile: {error.error_string.strip(' .')}"
+        # PyAV may read what has no chunks. But what fails halfway is damaged, or else an MP3 with a tag at its end.
+        if error.code not in _OTHER_KIND if has_chunks else require_complete and kind not in ("", "MP3"):
+            raise source.error or AudioError(f"{name} is a damaged audio file ({reason}): copy it again") from error
+        raise source.error or UnreadableAudio(reason) from error
     if source.error is not None:
         raise source.error
-    _check_length(file, kind, waveform, announced, name, chunk, require_complete)
+    if kind in _MORE_AUDIO and _MORE_AUDIO[kind].search(file.read(_BLOCK_FRAMES)):
+        raise UnreadableAudio("it holds more audio than its header announces")
+    N = waveform.samples.shape[1]
+    if N == 0:
+        raise AudioError(f"{name} contains no audio: record or export it again")
+    if chunk is not None and chunk.is_cut and not (require_complete and chunk.is_streamed):
+        announced = round(N * chunk.declared / max(1, chunk.present))
+    if announced > N and require_complete:
+        raise AudioError(f"{name} is cut short: {N} of {announced} samples are there: copy it again")
+    if announced > N:
+        _LOG.warning("%s is cut short: %d of %d samples are there", name, N, announced)
     return waveform
 
 
@@ -131,19 +127,15 @@ def _import_soundfile(action: str) -> ModuleType:
     return soundfile
 
 
-def _failure(error: _LibsndfileError, name: str, *, final: bool) -> Exception:
-    """Return the error to raise: AudioError if `final`, UnreadableAudio if another decoder may read the file."""
-    reason = f"libsndfile: {error.error_string.strip(' .')}"
-    if final:
-        return AudioError(f"{name} is a damaged audio file ({reason}): copy or export it again")
-    return UnreadableAudio(reason)
+def _decode(sound: Any, name: str, *, is_guess: bool) -> tuple[Waveform, int]:
+    """Decode block by block within the limits; return the audio and the announced number of samples per channel.
 
-
-def _decode(sound: _Sound, name: str) -> tuple[Waveform, int]:
-    """Decode block by block within the limits; return the audio and how many samples per channel were announced."""
+    sound: a soundfile.SoundFile. The number is 0 for streams of unknown length, and with `is_guess`, which says that
+    the length in `sound` is not to be trusted.
+    """
     sound.seekable = lambda: False  # else soundfile seeks after every block, which garbles MP3
     C, rate = check_audio_layout(name, sound.channels, sound.samplerate)
-    announced = sound.frames if sound.frames < _UNKNOWN_FRAMES else 0
+    announced = 0 if is_guess or sound.frames >= _UNKNOWN_FRAMES else sound.frames
     check_audio_size(name, announced, C, rate)
     longest = min(MAX_AUDIO_SECONDS * rate, MAX_AUDIO_BYTES // (4 * C)) + 1  # one too many is refused below
     capacity = announced or longest
@@ -157,32 +149,6 @@ def _decode(sound: _Sound, name: str) -> tuple[Waveform, int]:
         N += len(block)
     check_audio_size(name, N, C, rate)
     return Waveform(torch.from_numpy(samples if capacity == N else samples[:, :N].copy()), rate), announced
-
-
-def _check_length(
-    file: BinaryIO,
-    kind: str,
-    waveform: Waveform,
-    announced: int,
-    name: str,
-    chunk: SampleChunk | None,
-    require_complete: bool,
-) -> None:
-    """Compare what was decoded with what the file announces and with what is left of it."""
-    N = waveform.samples.shape[1]
-    if kind in _MORE_AUDIO and _MORE_AUDIO[kind].search(file.read(_BLOCK_FRAMES)):
-        raise UnreadableAudio("it holds more audio than its header announces")
-    if N == 0:
-        raise AudioError(f"{name} contains no audio: record or export it again")
-    if kind == "MP3" and not _is_length_written(file):
-        announced = N  # libsndfile guesses it from the size of the file
-    if chunk is not None and chunk.is_cut and not (require_complete and chunk.is_streamed):
-        announced = round(N * chunk.declared / max(1, chunk.present))
-    if announced > N:
-        cut = f"{name} is cut short: {N} of {announced} samples are there"
-        if require_complete:
-            raise AudioError(f"{cut}: copy it again")
-        _LOG.warning("%s", cut)
 
 
 def _is_length_written(mp3: BinaryIO) -> bool:

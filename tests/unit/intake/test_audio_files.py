@@ -128,7 +128,15 @@ def test_mp3_without_a_length_loses_nothing(tmp_path: Path, variable: bool, tagg
     assert 0 <= N - len(samples) < 4_000
 
 
-def test_two_mp3_in_one_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_large_picture_is_not_taken_for_audio(tmp_path: Path, no_pyav: None) -> None:
+    """Without a length in the file, libsndfile counts 12 MB of tag as 25 minutes."""
+    options = {"write_xing": "0", "id3v2_version": "0"}
+    one = encode(tmp_path / "x.mp3", "mp3", "libmp3lame", tone(44_100), 44_100, options=options).read_bytes()
+    (tmp_path / "x.mp3").write_bytes(b"ID3\x04\0\0\x06\0\0\0" + bytes(6 << 21) + one)
+    assert 0 <= read_audio(tmp_path / "x.mp3", require_complete=True).samples.shape[1] - len(tone(44_100)) < 4_000
+
+
+def test_two_mp3_in_one_file(tmp_path: Path) -> None:
     one = encode(tmp_path / "x.mp3", "mp3", "libmp3lame", tone(44_100), 44_100).read_bytes()
     (tmp_path / "x.mp3").write_bytes(one + one)
     assert read_audio(tmp_path / "x.mp3").samples.shape[1] > 2 * len(tone(44_100)) - 2_000
