@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from comfy_api.latest import io
 
 from . import host
@@ -47,15 +49,15 @@ class Dataset(io.ComfyNode):
         cls,
         model: list,
         folder: list,
-        language: list,
-        instruct: list = ("",),
+        language: Sequence[object] = (None,),
+        instruct: Sequence[object] = (None,),
         audio: list | None = None,
         text: list | None = None,
     ) -> io.NodeOutput:
         only = host.values.only
         loaded = host.models.loaded(only(model, "model"))
         rows = host.dataset.rows_from(only(folder, "folder"), audio, text)
-        dataset = host.dataset.encode(loaded, rows, only(language, "language"), only(instruct or ("",), "instruct"))
+        dataset = host.dataset.encode(loaded, rows, only(language, "language"), only(instruct or (None,), "instruct"))
         host.progress.warn(host.dataset.warnings(dataset), cls.hidden.unique_id)
         return io.NodeOutput(dataset, dataset.report(), len(dataset.clips), dataset.seconds)
 

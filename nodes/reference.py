@@ -48,7 +48,7 @@ class ReferenceAudio(io.ComfyNode):
         loaded = host.models.loaded(model)
         recordings = host.values.waveforms_from(audio)
         voices = host.speech.encode_voices(loaded, recordings, transcripts(transcript, len(recordings)))
-        labels = host.values.recording_labels(len(voices))
+        labels = host.values.labels("recording", len(voices))
         warnings = [
             f"{label}: {one}" if label else one for label, voice in zip(labels, voices) for one in voice.warnings
         ]

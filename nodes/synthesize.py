@@ -84,7 +84,7 @@ def _widgets() -> list[io.Input]:
             optional=True,
         ),
         io.Combo.Input("preset", options=[*PRESETS], default=speech.PRESET, tooltip=_preset_tooltip(), optional=True),
-        language_input(all_languages(), "The language of the text. auto lets the model infer it.", optional=True),
+        language_input(all_languages(), "The language of the text. auto lets the model infer it."),
         float_input("speed", 1.0, 0.05, "Speaking rate: 2 is twice as fast.", optional=True),
         float_input(
             "duration",

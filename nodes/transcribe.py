@@ -34,9 +34,7 @@ class Transcribe(io.ComfyNode):
                     tooltip="A Whisper folder in models/whisper (config.json, preprocessor_config.json, "
                     "tokenizer.json, model.safetensors). Press R after you add one.",
                 ),
-                language_input(
-                    whisper_languages(), "The language that is spoken. auto lets Whisper detect it.", optional=True
-                ),
+                language_input(whisper_languages(), "The language that is spoken. auto lets Whisper detect it."),
             ],
             outputs=[
                 io.String.Output(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from comfy_api.latest import io
 
 from . import host
@@ -39,11 +41,13 @@ class SaveVoice(io.ComfyNode):
                 io.String.Input(
                     "consent",
                     default="",
+                    optional=True,
                     tooltip="Who allowed the use of this voice, when and for what. The note is kept in the file.",
                 ),
                 io.Boolean.Input(
                     "overwrite",
                     default=False,
+                    optional=True,
                     tooltip="Replaces a voice of the same name. Other files are never replaced.",
                 ),
             ],
@@ -64,11 +68,12 @@ class SaveVoice(io.ComfyNode):
         cls,
         voice: list[object],
         name: list[object],
-        language: list[object] | tuple[object, ...] = (host.voices.AUTO,),
-        consent: list[object] | tuple[object, ...] = ("",),
-        overwrite: list[object] | tuple[object, ...] = (False,),
+        language: Sequence[object] = (None,),
+        consent: Sequence[object] = (None,),
+        overwrite: Sequence[object] = (None,),
     ) -> io.NodeOutput:
-        replace = host.values.only(overwrite, "overwrite")
+        given = host.values.only(overwrite, "overwrite")
+        replace = False if given is None else given
         return io.NodeOutput(voice, host.voices.save_voices(voice, name, language, consent, replace))
 
 

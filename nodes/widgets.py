@@ -66,14 +66,14 @@ def table_inputs(
     return inputs
 
 
-def language_input(names: Iterable[str], tooltip: str, *, optional: bool = False) -> io.Input:
-    """Return a menu of auto and `names` that also takes linked texts, and over HTTP any spelling that the engine knows.
+def language_input(names: Iterable[str], tooltip: str) -> io.Input:
+    """Return an optional menu of auto and `names`, which also takes linked texts and over HTTP any known spelling.
 
     ComfyUI compares values with a menu only if COMBO is the input's one type. Naming the input in `validate_inputs`
     would have the same effect, but then ComfyUI repeats the message about any other named input on this one.
     """
     tooltip += " A link or an API prompt may also give an id or a tag, such as en or en-US."
-    menu = io.Combo.Input("language", options=["auto", *names], default="auto", tooltip=tooltip, optional=optional)
+    menu = io.Combo.Input("language", options=["auto", *names], default="auto", tooltip=tooltip, optional=True)
     return io.MultiType.Input(menu, types=[io.String])
 
 

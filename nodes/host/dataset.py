@@ -18,7 +18,7 @@ import torch
 
 from ...omnivoice.constants import SAMPLE_RATE
 from ...omnivoice.errors import AudioError, InputError
-from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length, shown
+from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length
 from ...omnivoice.text.languages import language_id
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.dataset import build_dataset, graph_rows
@@ -29,7 +29,6 @@ from . import folders, models, values
 KEY = "datasets"
 CACHE = "omnivoice_codes"
 NO_FOLDER = "none (use the audio input)"
-AUTO = "auto"
 
 
 def dataset_folders() -> dict[str, Path]:
@@ -60,12 +59,6 @@ def dataset_folder(name: object) -> Path | None:
     """
     found = dataset_folders()
     return None if name == NO_FOLDER else found[folders.chosen("folder", name, found, none=NO_FOLDER)]
-
-
-def _language(name: object) -> str | None:
-    if not isinstance(name, str):
-        raise InputError(f"language must be {AUTO}, or the name or id of a language, got {shown(name)}")
-    return language_id(name)
 
 
 def fingerprint(names: object) -> str:
@@ -115,7 +108,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
 
     language and instruct are for rows without their own. Raises InputError.
     """
-    spoken = _language(language)
+    spoken = language_id(language)
     words = check_text_length("" if instruct is None else instruct, name="instruct", limit=MAX_TEXT_CHARS)
     longest = Waveform(torch.zeros(1, 1).expand(1, MAX_CLIP_SECONDS * SAMPLE_RATE), SAMPLE_RATE)
     mm.load_models_gpu([model.encoder], memory_required=model.engine.estimate_encode_bytes(longest, "text"))

@@ -50,7 +50,7 @@ class LoadedModel:
     @functools.cached_property
     def encoder(self) -> comfy.model_patcher.ModelPatcher:
         """The patcher of the codec's encoder, whose weights are read when a recording is first encoded."""
-        return _patcher(self.engine.codec.encoder, self.decoder.load_device, self.decoder.offload_device)
+        return patcher_of(self.engine.codec.encoder, self.decoder.load_device, self.decoder.offload_device)
 
 
 def register_model_folder() -> None:
@@ -102,10 +102,10 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
         compute_device=load_device,
         speedups=replace(ALL_SPEEDUPS, graphs=use_graphs),
     )
-    lm = _patcher(engine.lm, load_device, offload_device)
+    lm = patcher_of(engine.lm, load_device, offload_device)
     lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
     return LoadedModel(
-        engine=engine, lm=lm, decoder=_patcher(engine.codec.decoder, codec_device(load_device), offload_device)
+        engine=engine, lm=lm, decoder=patcher_of(engine.codec.decoder, codec_device(load_device), offload_device)
     )
 
 
@@ -131,13 +131,18 @@ def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
         return DTYPES[choice]
     if choice == FASTEST and mm.is_device_cpu(device):
         return fastest_dtype(device)
+    return comfy_dtype(device, torch.bfloat16, torch.float16, torch.float32)
+
+
+def comfy_dtype(device: torch.device, *supported: torch.dtype) -> torch.dtype:
+    """Return ComfyUI's choice among `supported`, its flags included; float32 on CPUs and MPS."""
     if mm.is_device_cpu(device) or mm.is_device_mps(device):
         return torch.float32
-    dtype = mm.unet_dtype(device, supported_dtypes=[torch.bfloat16, torch.float16, torch.float32])
-    return dtype if dtype in DTYPES.values() else torch.float32
+    dtype = mm.unet_dtype(device, supported_dtypes=[*supported])
+    return dtype if dtype in supported else torch.float32
 
 
-def _patcher(
+def patcher_of(
     module: nn.Module, load_device: torch.device, offload_device: torch.device
 ) -> comfy.model_patcher.ModelPatcher:
     """Wrap a module. CoreModelPatcher is looked up at call time, because ComfyUI may replace it at startup."""

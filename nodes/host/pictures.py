@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import comfy.model_management as mm
 import torch
@@ -32,66 +31,39 @@ _QUIETEST = 1e-10  # power; digital silence stays black instead of becoming the 
 _BACKGROUND, _PANEL, _GRID, _TEXT = (24, 24, 28), (12, 12, 16), (52, 52, 60), (222, 222, 228)
 _WAVE, _CLIPPED = (96, 178, 255), (255, 84, 84)
 # From quiet to loud, evenly spaced: black, violet, magenta, orange, pale yellow (matplotlib's "magma").
-_COLOURS = (
-    (0, 0, 4),
-    (28, 16, 68),
-    (79, 18, 123),
-    (129, 37, 129),
-    (181, 54, 122),
-    (229, 80, 100),
-    (251, 135, 97),
-    (254, 194, 135),
-    (252, 253, 191),
-)
+_COLOURS = bytes.fromhex("000004 1c1044 4f127b 812581 b5367a e55064 fb8761 fec287 fcfdbf")
 _SECONDS_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
 _MEL_TICKS_HZ = (100, 250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 _LINEAR_STEPS_HZ = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where things are in the picture, in pixels; the two panels share their columns."""
 
     width: int
     height: int
+    font_size: int
+    left: int
+    columns: int
+    wave_top: int
+    wave_rows: int
+    spectrum_top: int
+    spectrum_rows: int
 
-    @property
-    def font_size(self) -> int:
-        return max(10, min(self.width // 72, self.height // 34))
 
-    @property
-    def left(self) -> int:
-        return 5 * self.font_size
-
-    @property
-    def columns(self) -> int:
-        return self.width - self.left - self.font_size
-
-    @property
-    def wave_top(self) -> int:
-        return 2 * self.font_size
-
-    @property
-    def wave_rows(self) -> int:
-        return (self._rows * 3 // 10) | 1  # odd, so that zero has a row
-
-    @property
-    def spectrum_top(self) -> int:
-        return self.wave_top + self.wave_rows + self.font_size
-
-    @property
-    def spectrum_rows(self) -> int:
-        return self._rows - self.wave_rows
-
-    @property
-    def _rows(self) -> int:
-        return self.height - 5 * self.font_size
+def _layout(width: int, height: int) -> Layout:
+    font = max(10, min(width // 72, height // 34))
+    rows = height - 5 * font
+    wave_rows = (rows * 3 // 10) | 1  # odd, so that zero has a row
+    return Layout(
+        width, height, font, 5 * font, width - 6 * font, 2 * font, wave_rows, 3 * font + wave_rows, rows - wave_rows
+    )
 
 
 def draw(recordings: Sequence[Waveform], scale: object, width: object, height: object) -> Tensor:
     """Return a picture of each recording as ComfyUI's IMAGE, [B, height, width, 3] float32, 0-1."""
     scale = check_choice("scale", scale, SCALES)
-    layout = Layout(
+    layout = _layout(
         check_integer("image_width", width, shown_as="width"), check_integer("image_height", height, shown_as="height")
     )
     size = 12 * layout.width * layout.height * len(recordings)
@@ -152,10 +124,10 @@ def _spectrum_panel(recording: Waveform, scale: str, layout: Layout) -> Tensor:
     """Return the spectrogram, [rows, columns, 3] uint8, the highest frequency at the top."""
     power = spectrogram(recording, scale, layout.spectrum_rows, layout.columns).flip(0)
     level = 10 * (power.clamp(min=_QUIETEST) / power.amax().clamp(min=_QUIETEST)).log10()  # dB, 0 at the loudest
-    shade = (1 - level / FLOOR_DB).clamp(0, 1) * (len(_COLOURS) - 1)
+    colours = torch.tensor([*_COLOURS]).reshape(-1, 3).float()
+    shade = (1 - level / FLOOR_DB).clamp(0, 1) * (len(colours) - 1)
     shade = torch.where(power > _QUIETEST, shade, 0.0)
-    colours = torch.tensor(_COLOURS, dtype=torch.float32)
-    step = shade.long().clamp(max=len(_COLOURS) - 2)
+    step = shade.long().clamp(max=len(colours) - 2)
     return torch.lerp(colours[step], colours[step + 1], (shade - step)[..., None]).to(torch.uint8)
 
 
@@ -215,10 +187,10 @@ def _write_labels(pen: ImageDraw.ImageDraw, recording: Waveform, peak: float, sc
     for hz in _frequency_ticks(recording.sample_rate, scale, layout):
         row = bottom - _frequency_row(hz, recording.sample_rate, scale, layout.spectrum_rows)
         pen.line((layout.left - gap // 2, row, layout.left, row), fill=_TEXT)
-        label = f"{hz / 1000:g} kHz" if hz >= 1000 else f"{hz} Hz"
+        label = f"{hz / 1000:g} kHz" if hz >= 1000 else f"{hz:g} Hz"
         pen.text((layout.left - gap, row), label, fill=_TEXT, font=font, anchor="rm")
     seconds = recording.samples.shape[1] / recording.sample_rate
-    for tick in _seconds_ticks(seconds, layout):
+    for tick in _even_ticks(seconds, max(1, layout.columns // (6 * layout.font_size)), _SECONDS_STEPS):
         column = layout.left + round(tick / seconds * layout.columns)
         for top, end in ((layout.wave_top + layout.wave_rows, layout.spectrum_top), (bottom, bottom + gap)):
             pen.line((column, top, column, end), fill=_TEXT if end > bottom else _GRID)
@@ -257,13 +229,11 @@ def _frequency_row(hz: float, rate: int, scale: str, rows: int) -> int:
     return round(to_position(hz) / to_position(rate / 2) * rows)
 
 
-def _frequency_ticks(rate: int, scale: str, layout: Layout) -> list[int]:
+def _frequency_ticks(rate: int, scale: str, layout: Layout) -> list[float]:
     """Return the frequencies to label, far enough from each other to be read."""
     if scale == "linear":
-        most = layout.spectrum_rows // (2 * layout.font_size)
-        step = next((step for step in _LINEAR_STEPS_HZ if rate / 2 / step <= most), _LINEAR_STEPS_HZ[-1])
-        return list(range(0, rate // 2 + 1, step))
-    ticks, last = [], -math.inf
+        return _even_ticks(rate / 2, layout.spectrum_rows // (2 * layout.font_size), _LINEAR_STEPS_HZ)
+    ticks, last = list[float](), -math.inf
     for hz in (hz for hz in _MEL_TICKS_HZ if hz <= rate / 2):
         row = _frequency_row(hz, rate, scale, layout.spectrum_rows)
         if row - last >= 1.2 * layout.font_size:
@@ -272,10 +242,10 @@ def _frequency_ticks(rate: int, scale: str, layout: Layout) -> list[int]:
     return ticks
 
 
-def _seconds_ticks(seconds: float, layout: Layout) -> list[float]:
-    most = max(1, layout.columns // (6 * layout.font_size))
-    step = next((step for step in _SECONDS_STEPS if seconds / step <= most), _SECONDS_STEPS[-1])
-    return [number * step for number in range(math.floor(seconds / step + 1e-9) + 1)]
+def _even_ticks(end: float, most: int, steps: Sequence[float]) -> list[float]:
+    """Return the multiples of a step from 0 to `end`: the first of `steps` that makes at most about `most`."""
+    step = next((step for step in steps if end / step <= most), steps[-1])
+    return [number * step for number in range(math.floor(end / step + 1e-9) + 1)]
 
 
 def _seconds_label(tick: float, seconds: float) -> str:

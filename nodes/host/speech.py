@@ -22,7 +22,7 @@ def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts
     memory = max(model.engine.estimate_encode_bytes(*pair) for pair in zip(waveforms, transcripts))
     mm.load_models_gpu([model.encoder], memory_required=memory)
     voices = []
-    for label, waveform, transcript in zip(values.recording_labels(len(waveforms)), waveforms, transcripts):
+    for label, waveform, transcript in zip(values.labels("recording", len(waveforms)), waveforms, transcripts):
         mm.throw_exception_if_processing_interrupted()
         with values.naming(label):
             voices.append(model.engine.encode_voice(waveform, transcript))

@@ -9,12 +9,11 @@ ComfyUI caches the text, not the model.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol, cast
 
 import comfy.model_management as mm
 import comfy.model_patcher
@@ -31,7 +30,7 @@ from ...omnivoice.intake.tensors import check_header
 from ...omnivoice.intake.text_in import clean_text
 from ...omnivoice.text.languages import whisper_language_id
 from ...omnivoice.types import Waveform
-from . import folders, values
+from . import folders, models, values
 
 FOLDERS = ("whisper", "transcribe", "audio_encoders")
 AUTO = "auto"
@@ -52,18 +51,6 @@ _TOKENIZERS = ("tokenizer.json", "vocab.json")
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
-class FeatureExtractor(Protocol):
-    """The part of transformers' WhisperFeatureExtractor that is used here."""
-
-    def __call__(self, samples: object, *, sampling_rate: int, return_tensors: str) -> Mapping[str, Tensor]: ...
-
-
-class Tokenizer(Protocol):
-    """The part of transformers' tokenizers that is used here."""
-
-    def decode(self, ids: Tensor, *, skip_special_tokens: bool) -> str: ...
-
-
 class WhisperModule(nn.Module):
     """Wraps a transformers model for ComfyUI's patcher."""
 
@@ -78,17 +65,13 @@ class WhisperModule(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Whisper:
-    """A loaded model: its name, ComfyUI's patcher around it, its feature extractor and its tokenizer."""
+    """A loaded model, ComfyUI's patcher around it, and the calls of its feature extractor and of its tokenizer."""
 
     name: str
+    module: WhisperModule
     patcher: comfy.model_patcher.ModelPatcher
-    extractor: FeatureExtractor
-    tokenizer: Tokenizer
-
-    @property
-    def module(self) -> WhisperModule:
-        """The module inside the patcher."""
-        return cast(WhisperModule, self.patcher.model)
+    extract: Callable[..., Mapping[str, Tensor]]
+    decode: Callable[..., str]
 
 
 def model_folders() -> dict[str, Path]:
@@ -120,8 +103,8 @@ def model_names() -> list[str]:
 
 def model_folder(name: object) -> Path:
     """Return the folder of a model in a list made just now; raises InputError that says what to put where."""
-    models = model_folders()
-    return models[folders.chosen("model_name", name, models, missing=f"{NO_MODEL}: {HOW_TO_GET}")]
+    found = model_folders()
+    return found[folders.chosen("model_name", name, found, missing=f"{NO_MODEL}: {HOW_TO_GET}")]
 
 
 def load_whisper(name: object) -> Whisper:
@@ -130,9 +113,11 @@ def load_whisper(name: object) -> Whisper:
     for weights in folder.glob("*.safetensors"):
         check_header(weights)
     if isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
-        raise CheckpointError(f"{folder.name} holds a PEFT adapter, not a whole model: merge it into its model first")
+        raise CheckpointError(
+            f"{folder.name} holds a PEFT adapter, not a complete model: merge it into its model first"
+        )
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
-    dtype = _dtype(load_device)
+    dtype = models.comfy_dtype(load_device, torch.float16, torch.float32)  # fp16, as Whisper is published
     local = {"local_files_only": True}
     try:
         model = transformers.WhisperForConditionalGeneration.from_pretrained(
@@ -147,9 +132,8 @@ def load_whisper(name: object) -> Whisper:
             f"download its folder again, {OR_ANOTHER}"
         ) from error
     module = WhisperModule(model.eval().requires_grad_(False), dtype)
-    patcher = comfy.model_patcher.CoreModelPatcher(module, load_device=load_device, offload_device=offload_device)
-    mm.archive_model_dtypes(module)
-    return Whisper(folder.name, patcher, extractor, tokenizer)
+    patcher = models.patcher_of(module, load_device, offload_device)
+    return Whisper(folder.name, module, patcher, extractor, tokenizer.decode)
 
 
 def _transformers() -> ModuleType:
@@ -167,14 +151,6 @@ def _transformers() -> ModuleType:
     return transformers
 
 
-def _dtype(device: torch.device) -> torch.dtype:
-    """Return float32 for CPUs and MPS, otherwise fp16, as Whisper is published, where ComfyUI would choose it."""
-    if mm.is_device_cpu(device) or mm.is_device_mps(device):
-        return torch.float32
-    dtype = mm.unet_dtype(device, supported_dtypes=[torch.float16, torch.float32])
-    return dtype if dtype in (torch.float16, torch.float32) else torch.float32
-
-
 def transcribe(audio: object, name: object, language: object) -> tuple[list[str], tuple[str, ...]]:
     """Return the text of each recording in an AUDIO batch, in order, and warnings.
 
@@ -182,11 +158,11 @@ def transcribe(audio: object, name: object, language: object) -> tuple[list[str]
     before a model is read, and CheckpointError for a model that cannot be read.
     """
     language_id = whisper_language_id(AUTO if language is None else language)
-    waveforms = values.waveforms_from(audio)
+    waveforms = values.recordings_from([audio])
     recordings, warnings = [], []
-    for label, waveform in zip(values.recording_labels(len(waveforms)), waveforms):
+    for label, waveform in zip(values.labels("recording", len(waveforms)), waveforms):
         with values.naming(label):
-            recordings.append(_windows(_mono(waveform)))
+            recordings.append(_windows(waveform))
         if not recordings[-1]:
             warnings.append(f"{label or 'the recording'} is silent, so its transcript is empty")
     if not any(recordings):
@@ -204,19 +180,14 @@ def transcribe(audio: object, name: object, language: object) -> tuple[list[str]
     return [" ".join(filter(None, map(text_of, windows))) for windows in recordings], tuple(warnings)
 
 
-def _mono(waveform: Waveform) -> Tensor:
-    """Return the recording as [N] at 16 kHz; raises AudioError."""
-    if waveform.samples.shape[1] == 0:
+def _windows(waveform: Waveform) -> list[Tensor]:
+    """Return pieces [N] of at most 30 s at 16 kHz, cut at quiet places, without the silent ones; raises AudioError."""
+    N, rate = waveform.samples.shape[1], waveform.sample_rate
+    if N == 0:
         raise AudioError("audio is empty: load or record it again")
-    if not bool(torch.isfinite(waveform.samples).all()):
-        raise AudioError("audio holds NaN or Inf: load or record it again")
-    return resample(waveform.samples.mean(dim=0, keepdim=True), waveform.sample_rate, RATE_HZ)[0]
-
-
-def _windows(samples: Tensor) -> list[Tensor]:
-    """Return pieces of at most 30 s, cut at quiet places, without the silent ones."""
-    if samples.shape[0] > MAX_SECONDS * RATE_HZ:
+    if N / rate > MAX_SECONDS:
         raise AudioError(f"audio must be at most {MAX_SECONDS // 3600} hours long: split it into parts")
+    samples = resample(waveform.samples.mean(dim=0, keepdim=True), rate, RATE_HZ)[0]
     pieces = quiet_windows(samples, RATE_HZ, longest_seconds=WINDOW_SECONDS, look_back_seconds=LOOK_BACK_SECONDS)
     return [piece for piece in pieces if float(piece.abs().max()) > SILENCE]
 
@@ -228,23 +199,20 @@ def _options(model: Whisper, language: str | None) -> dict[str, object]:
     """
     config = model.module.whisper.generation_config
     known = getattr(config, "lang_to_id", None)
-    if not getattr(config, "is_multilingual", bool(known)) or not known:
-        if language not in (None, "en"):
-            raise InputError(
-                f"the Whisper model {model.name} knows only English, got language {language}: choose auto or another "
-                "model"
-            )
+    if known and getattr(config, "is_multilingual", True):
+        if language is None or f"<|{language}|>" in known:
+            return {"task": "transcribe", "language": language}
+        problem = f"does not know the language {language}"
+    elif language in (None, "en"):
         return {}
-    if language is not None and f"<|{language}|>" not in known:
-        raise InputError(
-            f"the Whisper model {model.name} does not know the language {language}: choose auto or another model"
-        )
-    return {"task": "transcribe", "language": language}
+    else:
+        problem = f"knows only English, got language {language}"
+    raise InputError(f"the Whisper model {model.name} {problem}: choose auto or another model")
 
 
 def _window_text(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> str:
     """Return the text of one window [N]."""
-    features = model.extractor(samples.cpu().numpy(), sampling_rate=RATE_HZ, return_tensors="pt")["input_features"]
+    features = model.extract(samples.cpu().numpy(), sampling_rate=RATE_HZ, return_tensors="pt")["input_features"]
     features = features.to(device=model.patcher.load_device, dtype=model.module.get_dtype())
     mm.throw_exception_if_processing_interrupted()
     ids = model.module.whisper.generate(
@@ -255,7 +223,7 @@ def _window_text(model: Whisper, samples: Tensor, options: Mapping[str, object])
         do_sample=False,
         **options,
     )
-    text = model.tokenizer.decode(ids[0], skip_special_tokens=True)
+    text = model.decode(ids[0], skip_special_tokens=True)
     return " ".join(clean_text(text, name="transcript").split())
 
 

@@ -120,23 +120,25 @@ def recordings_from(values: Sequence[object]) -> list[Waveform]:
     if not values:
         raise AudioError("audio is an empty list: connect at least one audio")
     recordings: list[Waveform] = []
-    for number, value in enumerate(values, start=1):
-        with naming(f"item {number} of {len(values)}" if len(values) > 1 else ""):
+    for where, value in zip(labels("item", len(values)), values):
+        with naming(where):
             found = waveforms_from(value, any_length=True)
-            if not all(_is_finite(recording.samples) for recording in found):
-                raise AudioError("audio holds NaN or Inf: load or generate it again")
+            for label, recording in zip(labels("recording", len(found)), found):
+                with naming(label):
+                    _check_finite(recording.samples)
         recordings += found
     return recordings
 
 
-def _is_finite(samples: torch.Tensor) -> bool:
-    """Whether there is no NaN or Inf among `samples`, without a mask of their size."""
-    return samples.numel() == 0 or all(map(math.isfinite, torch.stack(torch.aminmax(samples)).tolist()))
+def _check_finite(samples: torch.Tensor) -> None:
+    """Raise AudioError if there is NaN or Inf among `samples`; needs no mask of their size."""
+    if samples.numel() and not all(map(math.isfinite, torch.stack(torch.aminmax(samples)).tolist())):
+        raise AudioError("audio holds NaN or Inf: load or generate it again")
 
 
-def recording_labels(count: int) -> list[str]:
-    """Return what messages call each of `count` recordings: "recording 2 of 3", or nothing for a single one."""
-    return [f"recording {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
+def labels(kind: str, count: int) -> list[str]:
+    """Return what messages call each of `count` things: "recording 2 of 3", or nothing for a single one."""
+    return [f"{kind} {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
 
 
 def audio_from(waveform: Waveform) -> dict[str, object]:

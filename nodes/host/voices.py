@@ -108,14 +108,6 @@ def check_voice_name(name: object) -> str:
         raise InputError(f"name {shown(text)} cannot be used: {error}") from None
 
 
-def check_language(language: object, kept: str = "") -> str:
-    """Return the display name of a language given as id, tag or name, or `kept` for auto; raises InputError."""
-    if not isinstance(language, str):
-        raise InputError(f"language must be auto, or the name or id of a language, got {shown(language)}")
-    known = language_id(language)
-    return kept if known is None else dict(language_options())[known]
-
-
 def save_voices(
     voices: Sequence[object],
     names: Sequence[object],
@@ -155,23 +147,22 @@ def _labelled(
     count = len(voices)
     if not count:
         raise InputError("voice is an empty list: connect at least one voice")
-    checked_names = [check_voice_name(name) for name in _each("name", names, count)]
+    checked = [check_voice_name(name) for name in _each("name", names, count)]
     if len(names) == 1 and count > 1:
-        checked_names = [check_voice_name(f"{checked_names[0]} {number}") for number in range(1, count + 1)]
+        checked = [check_voice_name(f"{checked[0]} {number}") for number in range(1, count + 1)]
     found: dict[str, VoicePrompt] = {}
-    for number, (value, name, language, consent) in enumerate(
-        zip(voices, checked_names, _each("language", languages, count), _each("consent", consents, count)), start=1
-    ):
-        which = "voice" if count == 1 else f"voice {number} of {count}"
-        voice = values.checked(VoicePrompt, value, which, "Reference Audio")
-        note = clean_label(consent, "consent", MAX_CONSENT_CHARS)
+    each = (checked, _each("language", languages, count), _each("consent", consents, count))
+    for label, value, name, language, consent in zip(values.labels("voice", count), voices, *each):
+        voice = values.checked(VoicePrompt, value, label or "voice", "Reference Audio")
+        note = clean_label("" if consent is None else consent, "consent", MAX_CONSENT_CHARS)
         if match_name(name, found) is not None:
-            raise InputError(f"name {shown(name)} is given twice: every voice needs a name of its own")
+            raise InputError(f"name {shown(name)} is given twice: give each voice a different name")
+        known = language_id(language)
         found[name] = replace(
             voice,
             text=clean_voice_text(voice.text),
             name=clean_label(name.rpartition("/")[2], "name"),
-            language=check_language(language, kept=voice.language),
+            language=voice.language if known is None else dict(language_options())[known],
             consent=note or voice.consent,
         )
     return found

@@ -25,7 +25,7 @@ _SUBTAG = re.compile("[a-z0-9]{1,8}")
 _ACCEPTED = "auto, an id (en), a tag (en-US) and an English name are accepted"
 
 
-def language_id(value: str | None) -> str | None:
+def language_id(value: object) -> str | None:
     """Return the id of the language that `value` names: an id, a BCP 47 tag in any spelling, a name or an alias.
 
     None, "auto", "" and their synonyms give None: the model guesses from the text. Raises InputError for a language
@@ -46,7 +46,7 @@ def whisper_languages() -> Mapping[str, str]:
     return cast("Mapping[str, str]", load_table("text/whisper_languages.json"))
 
 
-def whisper_language_id(value: str) -> str | None:
+def whisper_language_id(value: object) -> str | None:
     """Return Whisper's id of the language that `value` names; otherwise as `language_id`."""
     names = {code: name for name, code in whisper_languages().items()}
     return _identified(

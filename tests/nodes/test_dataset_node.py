@@ -68,7 +68,7 @@ def test_schema(nodes: dict[str, type], top: Path) -> None:
     assert [(i.id, i.kind, i.optional) for i in schema.inputs] == [
         ("model", "OMNIVOICE_MODEL", False),
         ("folder", "COMBO", False),
-        ("language", "COMBO,STRING", False),
+        ("language", "COMBO,STRING", True),
         ("instruct", "STRING", True),
         ("audio", "AUDIO", True),
         ("text", "STRING", True),
@@ -201,8 +201,7 @@ def test_a_name_of_two_folders_is_refused(make, top: Path, write) -> None:
         ({"audio": [3], "text": ["a"]}, "clip 1: audio must be ComfyUI's AUDIO, got 3"),
         ({"audio": [audio(sound(1, batch=2)), None], "text": ["a"]}, "clip 3: audio must be ComfyUI's AUDIO, got None"),
         ({"audio": [audio(sound(1))] * 2, "text": ["a", None]}, "text must be a string, got None"),
-        ({"language": [None], "folder": "ann"}, "language must be auto, or the name or id of a language, got None"),
-        ({"language": [3], "folder": "ann"}, "language must be auto, or the name or id of a language, got 3"),
+        ({"language": [3], "folder": "ann"}, "language must be a string, got 3"),
         ({"language": [], "folder": "ann"}, "language must be one value, got an empty list"),
         ({"language": ["en", "de"], "folder": "ann"}, "language must be the same for every item"),
         ({"instruct": ["a", "b"], "folder": "ann"}, "instruct must be the same for every item"),

@@ -189,6 +189,14 @@ def test_a_bad_recording_of_a_batch_is_named(nodes, tiny: Path, library) -> None
     assert library.calls == []
 
 
+def test_a_recording_may_be_long(nodes, tiny: Path, pack) -> None:
+    """Up to four hours, although other nodes take 256 MiB of samples at most."""
+    long = torch.zeros(1).expand(1, 8, 9_000_000)
+    assert run(nodes, {"waveform": long, "sample_rate": 16_000}) == [""]
+    with pytest.raises(ValueError, match="audio must be at most 4 hours long"):
+        run(nodes, {"waveform": torch.zeros(1).expand(1, 1, 4 * 3600 * 4000 + 1), "sample_rate": 4000})
+
+
 def test_a_replaced_model_runs_again(nodes, tiny: Path) -> None:
     stamp = nodes["OmniVoiceTranscribe"].fingerprint_inputs
     before = stamp(audio=None, model_name="tiny", language="auto")

@@ -294,7 +294,7 @@ def test_a_batch_with_a_name_for_each(save_all, load, voice) -> None:
         (["a", "b", "Taken 3"], {}, "a voice named 'taken 3' is in the library already"),
         (["a"], {"language": ["auto", "English"]}, "language must be one value, or as many as there are voices"),
         (["a"], {"language": ["auto", "auto", "Klingon"]}, "language 'Klingon' is not known"),
-        (["a"], {"consent": ["", "", None]}, "consent must be a string, got None"),
+        (["a"], {"consent": ["", "", 3]}, "consent must be a string, got 3"),
         (["a"], {"overwrite": [True, False]}, "overwrite must be the same for every item"),
     ],
 )
@@ -502,12 +502,9 @@ BAD = [
     ("name", None, "name must be a string, got None"),
     ("name", ["a"], "name must be a string, got list"),
     ("language", "Klingon", "language 'Klingon' is not known"),
-    ("language", None, "language must be auto, or the name or id of a language, got None"),
-    ("language", ["English"], "language must be auto, or"),
-    ("consent", None, "consent must be a string"),
+    ("language", ["English"], "language must be a string, got list"),
     ("consent", "x" * 501, "consent must be at most 500 characters, got 501"),
     ("overwrite", "false", "overwrite must be true or false, got 'false'"),
-    ("overwrite", None, "overwrite must be true or false, got None"),
     ("overwrite", 1, "overwrite must be true"),
 ]
 
@@ -517,6 +514,14 @@ def test_bad_values(nodes, voice, library: Path, name: str, value: object, messa
     with pytest.raises(ValueError, match=message):
         nodes["OmniVoiceSaveVoice"].execute(**{"voice": [voice], "name": ["Anna"], name: [value]})
     assert not library.exists()
+
+
+def test_none_on_an_optional_input_is_its_default(nodes, voice) -> None:
+    optional = [i.id for i in nodes["OmniVoiceSaveVoice"].define_schema().inputs if i.optional]
+    assert optional == ["language", "consent", "overwrite"]
+    save = nodes["OmniVoiceSaveVoice"].execute
+    (info,) = save(voice=[voice], name=["Anna"], **{name: [None] for name in optional}).values[1]
+    assert "language not given; consent: not noted" in info
 
 
 def test_the_table_of_bad_values_has_every_input(nodes) -> None:
