@@ -19,10 +19,7 @@ def read_text_stream(stream: TextIO | None) -> str:
     """
     if stream is None:  # Python's value for a closed standard input
         raise TextError("no text was piped in: standard input is closed")
-    buffer = getattr(stream, "buffer", None)
-    if buffer is None:  # a replacement for standard input that yields text
-        return check_text_length(stream.read(MAX_TEXT_CHARS + 1), name=_NAME)
-    data = buffer.read(_MAX_BYTES + 1)
+    data = stream.buffer.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise TextError(f"{_NAME} must be at most {MAX_TEXT_CHARS} characters: split it into parts")
     try:

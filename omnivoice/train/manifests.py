@@ -234,11 +234,11 @@ class _Finder:
         if found is None and self._loose:
             found = next(filter(None, map(self._with_extension, candidates)), None)
         if found is None and len(candidates) == len(self._places):
-            raise InputError(f"{_name(shown_name(name))} does not exist")
+            raise InputError(f"{shown_name(name)} does not exist")
         if found is None or not self._may_be_used(found):  # with its extension it may be a link
             raise InputError(OUTSIDE)
         if found.suffix.lower() not in AUDIO_SUFFIXES:
-            raise InputError(f"{_name(found.name)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})")
+            raise InputError(f"{shown_name(found)} is not an audio file ({', '.join(AUDIO_SUFFIXES)})")
         return found
 
     def _may_be_used(self, path: Path) -> bool:

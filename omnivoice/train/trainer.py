@@ -64,11 +64,9 @@ class Pace:
 
     def line(self, report: StepReport, validation: float = math.nan) -> str:
         """Count a step and return its progress as text; validation: the latest loss, NaN for none."""
-        self.steps, self.tokens, self.seconds = (
-            self.steps + 1,
-            self.tokens + report.tokens,
-            self.seconds + report.seconds,
-        )
+        self.steps += 1
+        self.tokens += report.tokens
+        self.seconds += report.seconds
         left = round((report.steps - report.step) * self.seconds / self.steps)
         losses = f"loss {report.loss:.3f}{', skipped' if report.skipped else ''}"
         losses += f", validation {validation:.3f}" if math.isfinite(validation) else ""

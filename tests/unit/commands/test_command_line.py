@@ -1,11 +1,11 @@
-"""The command line: its output, its exit codes, its files; twice as a process of its own, as a user runs it."""
+"""The command line: its output, its exit codes, its files; twice as a separate process, as a user runs it."""
 
 import subprocess
 import sys
 import wave
 from collections import namedtuple
 from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ Result = namedtuple("Result", "returncode stdout stderr")
 
 
 class Run:
-    """Runs commands in a folder of their own: within this process, or as a user does, in a new one."""
+    """Runs commands in a separate folder: within this process, or in a new one, as a user does."""
 
     def __init__(self, root, checkpoint, folder):
         self.root, self.checkpoint, self.folder = root, checkpoint, folder
@@ -32,7 +32,7 @@ class Run:
             redirect_stderr(StringIO()) as err,
         ):
             patch.chdir(self.folder)
-            patch.setattr(sys, "stdin", StringIO(stdin))
+            patch.setattr(sys, "stdin", TextIOWrapper(BytesIO(stdin.encode())))
             patch.delenv("OMNIVOICE_MODEL", raising=False)
             if model:
                 patch.setenv("OMNIVOICE_MODEL", str(self.checkpoint))
@@ -245,10 +245,10 @@ def test_an_unknown_language_is_refused_with_the_nearest_names(run):
 
 
 def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch):
-    """It used to be found after it, and minutes of speech were lost."""
+    """It used to be found afterwards, and minutes of speech were lost."""
     monkeypatch.setattr("omnivoice.commands.speak.load_engine", lambda options: pytest.fail("the model was loaded"))
     (run.folder / "folder.wav").mkdir()
-    (run.folder / "notes.wav").write_text("not a sound")
+    (run.folder / "notes.wav").write_text("not audio")
     for name, message in (
         ("folder.wav", "is a folder"),
         ("notes.wav", "is not a WAV file"),
@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch
     assert "write-protected" in run("speak", "Hello.", "-o", "new.wav").stderr
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe is told otherwise there")
+@pytest.mark.skipif(sys.platform == "win32", reason="a closed pipe behaves differently there")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
     """As `languages | head -1`: no traceback, whether the pipe breaks at a print or at the end."""
@@ -330,9 +330,9 @@ def test_without_a_model_it_speaks_with_the_demo_voice_and_says_so(checkpoint, t
     monkeypatch.chdir(tmp_path)
     speak = ["--steps", "2", "--duration", "0.4", "-o", "hello.wav"]
     assert main(["speak", "Hello Anna!", *speak]) == 0
-    told = capsys.readouterr().err
-    assert "no model is installed, so the demo voice speaks" in told and "python -m omnivoice download" in told
-    assert "cannot say" not in told
+    shown = capsys.readouterr().err
+    assert "no model is installed, so the demo voice speaks" in shown and "python -m omnivoice download" in shown
+    assert "cannot say" not in shown
     assert main(["speak", "Hello penguin!", *speak]) == 0
     assert "knows only 2 words and cannot say penguin;" in capsys.readouterr().err
     assert main(["info"]) == 1 and "no OmniVoice model found" in capsys.readouterr().err

@@ -29,9 +29,9 @@ def source(tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_report_and_kept_codes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dataset", str(source), "--language", "English", "--instruct", "Female"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
-    assert told[1:] == ["rejected 2.wav: it has no transcript: write its words into 2.txt"]
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
+    assert shown[1:] == ["rejected 2.wav: it has no transcript: write its words into 2.txt"]
     entries = {path: path.stat().st_mtime_ns for path in (source / ".omnivoice_codes").rglob("*.safetensors")}
     assert len(entries) == 2
     assert main(["dataset", str(source)]) == 0
@@ -68,8 +68,8 @@ def test_refusals(
     (source.parent / "bad").mkdir()
     (source.parent / "bad" / "a.txt").write_text("x")
     assert main(["dataset", *arguments]) == 1
-    told = capsys.readouterr()
-    assert told.err.startswith(message) and told.out == ""
+    shown = capsys.readouterr()
+    assert shown.err.startswith(message) and shown.out == ""
 
 
 def test_progress_labels_and_the_cache_of_a_list(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,15 +34,15 @@ def test_default_folder(hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert (tmp_path / "models" / "omnivoice" / "OmniVoice" / "config.json").read_bytes() == hub.files["config.json"]
 
 
-def test_refusals_are_told_in_one_line(hub, tmp_path: Path, capsys) -> None:
+def test_refusals_are_reported_in_one_line(hub, tmp_path: Path, capsys) -> None:
     hub.files["config.json"] = b'{"a": 2}'  # same size, other content
     assert main(["download", "--to", str(tmp_path)]) == 1
     assert "error: config.json arrived with other bytes than published and was removed" in capsys.readouterr().err
     assert not (tmp_path / "config.json").exists()
     del hub.files["config.json"]
     assert main(["download", "--to", str(tmp_path)]) == 1
-    told = capsys.readouterr().err
-    assert "config.json could not be downloaded" in told and "HF_ENDPOINT" in told and told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert "config.json could not be downloaded" in shown and "HF_ENDPOINT" in shown and shown.count("\n") == 1
 
 
 def test_interrupted_and_resumed(hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -35,9 +35,3 @@ def test_piped_text_is_utf8_in_any_locale() -> None:
 def test_piped_text_that_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(TextError, match=f"^the text that was piped in {message}"):
         read_text_stream(Piped(data))
-
-
-def test_a_stand_in_that_holds_text() -> None:
-    assert read_text_stream(io.StringIO("hello")) == "hello"
-    with pytest.raises(TextError, match=r"^the text that was piped in must be at most 200000 characters"):
-        read_text_stream(io.StringIO("x" * 200_001))

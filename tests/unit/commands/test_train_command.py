@@ -35,7 +35,7 @@ needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A config beside its data, which are named relative to it."""
+    """A config next to its data, which it names by relative paths."""
     shutil.copytree(ASSETS / "training" / "clips", tmp_path / "clips")
     return write(tmp_path)
 

@@ -117,7 +117,7 @@ def test_a_folder_in_an_entrys_place_costs_a_note(kept: Path) -> None:
     assert len(store.notes) == 2 and "codes cannot be cached in c" in store.notes[1]
 
 
-def test_full_disk_is_told_once_and_leaves_nothing_broken(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported_once_and_leaves_nothing_broken(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

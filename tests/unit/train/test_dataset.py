@@ -179,10 +179,10 @@ def test_a_text_that_fits_no_longer_rejects_a_kept_clip(build: Build, tmp_path: 
 
 def test_no_usable_clip_says_why(build: Build) -> None:
     rows = [row("", name=f"r{i}") for i in range(7)]
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as shown:
         build(manifest(*rows))
     reason = "the text is empty: write the words of the recording"
-    assert str(told.value) == "no usable clip in here, 7 rejected: " + "; ".join(f"r{i}: {reason}" for i in range(5))
+    assert str(shown.value) == "no usable clip in here, 7 rejected: " + "; ".join(f"r{i}: {reason}" for i in range(5))
 
 
 @pytest.mark.parametrize("content", [b"", b"damaged"])
@@ -304,7 +304,7 @@ def test_recordings_and_texts_of_a_graph(build: Build) -> None:
 
 
 def test_a_recording_that_is_cut_short_is_refused(tmp_path: Path) -> None:
-    """Its transcript would say more than its sound; `speak --voice` still takes it, with a warning."""
+    """Its transcript has more words than its audio; `speak --voice` still takes it, with a warning."""
     clips = Path(__file__).resolve().parents[2] / "assets" / "training" / "clips"
     data = (clips / "clip8.wav").read_bytes()
     (tmp_path / "cut.wav").write_bytes(data[:-2000])

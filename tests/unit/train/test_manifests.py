@@ -37,7 +37,7 @@ def texts(manifest: Manifest) -> dict[str, str]:
     return {row.name: row.text for row in manifest.rows}
 
 
-# Transcripts beside recordings.
+# Transcripts next to recordings.
 
 
 def test_recordings_with_transcripts_and_what_lacks_one(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_recordings_with_transcripts_and_what_lacks_one(tmp_path: Path) -> None:
     assert all(row.language is None and row.instruct is None for row in found.rows) and found.notes == ()
 
 
-def test_two_transcripts_of_one_recording_are_told(tmp_path: Path) -> None:
+def test_two_transcripts_of_one_recording_are_reported(tmp_path: Path) -> None:
     touch(tmp_path, "a.wav", "a.lab")
     touch(tmp_path, "a.txt", text="first")
     found = read_manifest(tmp_path)

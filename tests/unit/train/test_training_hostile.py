@@ -1,4 +1,4 @@
-"""Training among tampered states, strange folders, and processes that do not agree: said in words, nothing lost."""
+"""Tampered states, strange folders and processes that disagree: each is reported, and no training is lost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 
 
 def test_a_damaged_state_is_written_again_at_its_step(finished: Path, copied: Path) -> None:
-    """It was in the way for good: the writer replaces nothing that is not ours, and a torn file is nobody's."""
+    """The writer replaces only files of its format, so a damaged file would stay in the way for ever."""
     (copied / LAST).write_bytes(b"")
     (copied / "best.safetensors").write_bytes(b"torn")
     resume(copied)
@@ -77,7 +77,7 @@ def test_a_damaged_state_is_written_again_at_its_step(finished: Path, copied: Pa
 
 
 def test_a_state_is_of_the_step_that_its_name_says(finished: Path, copied: Path, caplog) -> None:
-    """Else a copy under a high number would be gone on from for ever."""
+    """Otherwise a run would resume from a copy with a high number for ever."""
     shutil.copy(copied / "state-00000004.safetensors", copied / "state-00000999.safetensors")
     (copied / LAST).unlink()
     os.symlink("nowhere", copied / "state-00000998.safetensors")
@@ -133,7 +133,7 @@ def test_garbage_among_the_metrics_stops_nothing(line: bytes, copied: Path) -> N
 
 
 def test_states_from_before_outlive_steps_that_learn_nothing(tmp_path: Path, monkeypatch) -> None:
-    """Weights that a last finite step has spoilt give NaN for ever; saving them would push the good ones out."""
+    """After a step that ruins the weights every loss is NaN; saving them would push the good states out."""
     trainer = tiny_trainer(save_every=1, steps=20)
     learn = Trainer.learn
     monkeypatch.setattr(
@@ -145,7 +145,7 @@ def test_states_from_before_outlive_steps_that_learn_nothing(tmp_path: Path, mon
 
 
 def test_patience_without_a_clip_to_validate_on_is_refused(caplog) -> None:
-    """0.05 of 6 clips is none: the run would never stop, and nobody would know why."""
+    """5 % of 6 clips is less than one: without an error, the run would never stop early."""
     lm, text = tiny_model()
     settings = replace(SMALL, validation=0.05, patience=2)
     dataset, about = Dataset(random_clips()), {"device": CPU}
@@ -207,7 +207,7 @@ def order(folder: Path, **entries: object) -> str:
         ({"preset": "voice", "settings": {"rank": 0}}, "rank must be 1-256"),
     ],
 )
-def test_what_would_fail_after_hours_is_told_at_once(tmp_path: Path, entries: dict, words: str) -> None:
+def test_what_would_fail_after_hours_is_reported_at_once(tmp_path: Path, entries: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):
         read_order(order(tmp_path, **entries))
 
@@ -289,7 +289,7 @@ def test_folders_that_are_not_entered_are_named(tmp_path: Path, monkeypatch: pyt
     )
 
 
-def test_a_disk_without_room_is_told_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_reported_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = tiny_trainer()
     opened = open_run(tmp_path, trainer.settings, data="d", base="b")
     size = 4 * sum(parameter.numel() for parameter in trainer.trained.values())
