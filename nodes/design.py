@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import shown
-from ..omnivoice.text.design import choices, design_from_attributes, design_options
+from ..omnivoice.text.design import design_from_attributes, design_options
 from ..omnivoice.text.free_design import design_from_free_text
 from . import host
 from .widgets import CATEGORY, Design
@@ -69,19 +67,9 @@ class VoiceDesignAttributes(io.ComfyNode):
     @classmethod
     @host.values.guarded
     def execute(cls, description: object = None, **attributes: object) -> io.NodeOutput:
-        chosen = design_from_attributes(**checked_attributes(attributes))
+        if attributes.get("accent") in design_options()["dialect"]:
+            attributes["dialect"] = attributes.pop("accent")
+        chosen = design_from_attributes(**attributes)
         design, ignored = design_from_free_text("" if description is None else description, chosen)
         host.progress.warn(ignored, cls.hidden.unique_id)
         return io.NodeOutput(design)
-
-
-def checked_attributes(given: dict[str, object]) -> dict[str, str]:
-    """Return the attributes that are chosen, by the engine's names; raises InputError for what is in no menu."""
-    found = {}
-    for name, words in menus().items():
-        value = AUTO if given.get(name) is None else given[name]
-        if not isinstance(value, str) or value not in words:
-            raise InputError(f"{name} must be {choices(value, words)}, got {shown(value)}")
-        if value != AUTO:
-            found["dialect" if value in design_options()["dialect"] else name] = value
-    return found

@@ -37,9 +37,9 @@ def dataset_folders() -> dict[str, Path]:
     inputs = {name: top / name for name in folder_paths.get_input_subfolders()}
     found = {name: folder for name, folder in inputs.items() if _is_listed(name) and is_within(folder, top)}
     known = KEY in folder_paths.folder_names_and_paths
-    for folder in folders.entries(KEY, isdir) if known else []:
-        if _is_listed(folder.name):
-            found.setdefault(f"{KEY}/{folder.name}", folder)
+    for name, folder in folders.entries(isdir, KEY).items() if known else ():
+        if _is_listed(name):
+            found.setdefault(f"{KEY}/{name}", folder)
     return found
 
 

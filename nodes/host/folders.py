@@ -41,12 +41,18 @@ def roots(key: str) -> list[Path]:
     return [Path(path) for path in dict.fromkeys([*paths, default])]
 
 
-def entries(key: str, wanted: Callable[[Path], bool]) -> list[Path]:
-    """Return the wanted entries of the places of a key, sorted within each place. Unreadable places count as empty."""
-    found: list[Path] = []
-    for root in roots(key):
+def entries(wanted: Callable[[Path], bool], *keys: str, places: bool = False) -> dict[str, Path]:
+    """Return {name: path} of the wanted entries of the places of `keys`, and with `places` of the wanted places too.
+
+    They are sorted within each place, and the first place of a name wins. Unreadable places count as empty.
+    """
+    found: dict[str, Path] = {}
+    for root in [root for key in keys for root in roots(key)]:
+        paths = [root] if places else []
         with contextlib.suppress(OSError), os.scandir(root) as listing:
-            found += sorted(path for path in (Path(entry.path) for entry in listing) if wanted(path))
+            paths += sorted(Path(entry.path) for entry in listing)
+        for path in filter(wanted, paths):
+            found.setdefault(path.name, path)
     return found
 
 

@@ -39,7 +39,7 @@ class Applied:
 
 def lora_paths() -> dict[str, Path]:
     """Return {name: path} of the safetensors files anywhere in models/loras and the PEFT folders directly in it."""
-    peft = {path.name: path for path in reversed(folders.entries(KEY, is_adapter_folder))}
+    peft = folders.entries(is_adapter_folder, KEY)
     names = [name for name in folder_paths.get_filename_list(KEY) if name.endswith(SUFFIX)]
     files = {name: folder_paths.get_full_path(KEY, name) for name in names}
     inside = {folder / ADAPTER for folder in peft.values()}  # listed under its folder's name

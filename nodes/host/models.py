@@ -5,9 +5,7 @@ ComfyUI owns the memory: only its patchers move weights. This module keeps no ca
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -64,14 +62,7 @@ def model_folders() -> dict[str, Path]:
     The first place of a name wins, as everywhere in ComfyUI. Places that cannot be read count as empty. The demo voice
     of this pack comes last.
     """
-    found: dict[str, Path] = {}
-    for root in folder_paths.get_folder_paths(FOLDER):
-        with contextlib.suppress(OSError), os.scandir(root) as entries:
-            children = sorted(Path(entry.path) for entry in entries)
-            for folder in (Path(root), *children):
-                if folder.name not in found and is_checkpoint(folder):
-                    found[folder.name] = folder
-    spare = demo.demo_model()
+    found, spare = folders.entries(is_checkpoint, FOLDER, places=True), demo.demo_model()
     return found if spare is None else {**found, demo.NAME: spare}
 
 

@@ -76,11 +76,7 @@ class Whisper:
 
 def model_folders() -> dict[str, Path]:
     """Return {name: folder} of every Whisper model found just now; the first place of a name wins."""
-    found: dict[str, Path] = {}
-    for key in FOLDERS:
-        for folder in folders.entries(key, is_whisper):
-            found.setdefault(folder.name, folder)
-    return found
+    return folders.entries(is_whisper, *FOLDERS)
 
 
 def is_whisper(folder: Path) -> bool:

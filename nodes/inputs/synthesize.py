@@ -25,16 +25,7 @@ PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
 FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
-SAMPLING = ("guidance", "t_shift", "layer_penalty", "position_temperature", "class_temperature")
-REQUEST = (
-    "denoise",
-    "post_process",
-    "pad_seconds",
-    "fade_seconds",
-    "chunking",
-    "chunk_seconds",
-    "chunk_threshold_seconds",
-)
+OWN_LINES = ("text", "voice", "design", "language", "seed", "sampling", "steps", "guidance")  # of the report
 DEFAULTS = GenerationRequest(text="")
 
 
@@ -49,8 +40,8 @@ class SpeechSettings:
 
     def apply(self, request: GenerationRequest) -> GenerationRequest:
         """Return `request` with these values in place of its own."""
-        sampling = {name: self.values[name] for name in (*FROM_PRESET, *SAMPLING) if name in self.values}
-        options = {name: self.values[name] for name in REQUEST if name in self.values}
+        sampling = {name: value for name, value in self.values.items() if hasattr(request.sampling, name)}
+        options = {name: value for name, value in self.values.items() if name not in sampling}
         return replace(request, sampling=replace(request.sampling, **sampling), **options)
 
 
@@ -159,16 +150,8 @@ def report(request: GenerationRequest, speech: Speech) -> str:
         f"frames: {sum(frames)} ({FRAME_RATE} a second) in {len(frames)} chunks",
         *(f"  {count:>5}  {text}" for count, text in zip(frames, speech.chunks)),
     ]
-    changed = [
-        f"{name} {getattr(request, name)}"
-        for name in ("speed", "duration", "exact_length", *REQUEST)
-        if getattr(request, name) not in (getattr(DEFAULTS, name), 1.0 if name == "speed" else None)
-    ]
-    changed += [
-        f"{name} {getattr(sampling, name):g}"
-        for name in (*SAMPLING[1:], *FROM_PRESET[1:])
-        if getattr(sampling, name) != getattr(DEFAULTS.sampling, name)
-    ]
+    used, defaults = ({**vars(one), **vars(one.sampling)} for one in (request, replace(DEFAULTS, speed=1.0)))
+    changed = [f"{n} {value}" for n, value in used.items() if n not in OWN_LINES and value != defaults[n]]
     lines += [f"settings: {', '.join(changed)}"] if changed else []
     return "\n".join([*lines, *(f"warning: {warning}" for warning in speech.warnings)])
 

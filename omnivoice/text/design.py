@@ -50,7 +50,7 @@ def check_length(text: object, name: str) -> None:
         raise InputError(f"{name} must be a string of at most {MAX_CHARS} characters, got {got}")
 
 
-def design_from_attributes(**attributes: str | None) -> VoiceDesign | None:
+def design_from_attributes(**attributes: object) -> VoiceDesign | None:
     """Return the design with these attributes, by category, or None if all are unset.
 
     None, "" and "auto" leave a category unset. A short form is accepted where the category completes it: "british",

@@ -204,7 +204,7 @@ def test_free_words_complete_the_menus(nodes: dict[str, type], host) -> None:
 
 @pytest.mark.parametrize("value", ["robot", 1, ["male"], "male, female", "elderly"], ids=repr)
 def test_attribute_outside_the_menu(nodes: dict[str, type], value: object) -> None:
-    with pytest.raises(ValueError, match=r"gender must be one of auto, male, female, got"):
+    with pytest.raises(ValueError, match=r"gender must be (one of male, female|a string), got"):
         run(nodes["OmniVoiceVoiceDesignAttributes"], gender=value)
 
 
