@@ -1,9 +1,9 @@
 """The two configurations of a checkpoint: language model (config.json) and codec (audio_tokenizer/config.json).
 
-An unknown key is refused, because it may change what the weights mean. `config_keys.json` lists the many keys that do
-not matter here. Settings that would change the computation (rope scaling, sliding windows, biases) are accepted only
-with the value that is implemented. Defaults are those of transformers 5.3.0 (configuration_higgs_audio_v2_tokenizer.py,
-configuration_hubert.py, configuration_dac.py).
+An unknown key is refused, because it may change what the weights mean. `config_keys.json` lists the keys that are read
+and the many that do not matter here. Settings that would change the computation (rope scaling, sliding windows, biases)
+are accepted only with the value that is implemented. Defaults are those of transformers 5.3.0
+(configuration_higgs_audio_v2_tokenizer.py, configuration_hubert.py, configuration_dac.py).
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from .errors import CheckpointError
 
 CODEBOOK_WEIGHTS = (8.0, 8.0, 6.0, 6.0, 4.0, 4.0, 2.0, 2.0)  # of the training loss, upstream models/omnivoice.py:262
 MAX_LAYERS = 1_000  # also of entries in a list; more would only waste time
+LM_SIZES = {name: name for name in ("vocab_size", "hidden_size", "intermediate_size", "head_dim")} | {
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+}
 
 Json = dict[str, object]
 T = TypeVar("T")
@@ -115,8 +120,8 @@ class CodecConfig:
         return int(self.hop_length / (self.sample_rate / self.semantic_sample_rate) / self.downsample_factor)
 
 
-def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
-    """Turn config.json into an LMConfig. ignored: the table of keys that do not matter (`config_keys.json`).
+def parse_model_config(raw: Json, keys: dict[str, list[str]]) -> LMConfig:
+    """Turn config.json into an LMConfig. keys: the table of known keys (`config_keys.json`).
 
     Raises CheckpointError for another model type, an unknown key, a missing size or an unsupported setting.
     """
@@ -126,39 +131,12 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
     place = f"{where}: llm_config"
     _require(llm, place, "model_type", "qwen3")
     _supported(llm, place, hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=True)
-    own = {
-        "model_type",
-        "llm_config",
-        "num_audio_codebook",
-        "audio_vocab_size",
-        "audio_mask_id",
-        "pad_token_id",
-        "audio_codebook_weights",
-    }
-    _refuse_unknown(raw, where, own, ignored["model"])
-    sizes = {
-        "vocab_size",
-        "hidden_size",
-        "intermediate_size",
-        "num_hidden_layers",
-        "num_attention_heads",
-        "num_key_value_heads",
-        "head_dim",
-    }
-    other = {"model_type", "hidden_act", "attention_bias", "use_sliding_window", "tie_word_embeddings", "rms_norm_eps"}
-    rope_keys = {"rope_parameters", "rope_theta", "rope_scaling", "layer_types", "pad_token_id"}
-    _refuse_unknown(llm, place, sizes | other | rope_keys, ignored["model"] + ignored["qwen3"])
+    _refuse_unknown(raw, where, keys["model"] + keys["model_read"])
+    _refuse_unknown(llm, place, keys["model"] + keys["qwen3"] + keys["qwen3_read"])
     if any(kind != "full_attention" for kind in _list(llm.get("layer_types") or [], place, "layer_types")):
         raise CheckpointError(f"{place}: layer_types must all be full_attention; this is not an OmniVoice model")
-    n = {key: _whole(llm, place, key) for key in sizes}
     config = LMConfig(
-        vocab_size=n["vocab_size"],
-        hidden_size=n["hidden_size"],
-        intermediate_size=n["intermediate_size"],
-        layers=n["num_hidden_layers"],
-        heads=n["num_attention_heads"],
-        kv_heads=n["num_key_value_heads"],
-        head_dim=n["head_dim"],
+        **{field: _whole(llm, place, key) for field, key in LM_SIZES.items()},
         rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
         rope_theta=_rope_theta(llm, place),
         codebooks=_whole(raw, where, "num_audio_codebook", 8),
@@ -173,7 +151,7 @@ def parse_model_config(raw: Json, ignored: dict[str, list[str]]) -> LMConfig:
     return config
 
 
-def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
+def parse_codec_config(raw: Json, keys: dict[str, list[str]]) -> CodecConfig:
     """Turn audio_tokenizer/config.json into a CodecConfig. Raises CheckpointError as `parse_model_config` does."""
     where = "audio_tokenizer/config.json"
     _require(raw, where, "model_type", "higgs_audio_v2_tokenizer")
@@ -189,9 +167,9 @@ def parse_codec_config(raw: Json, ignored: dict[str, list[str]]) -> CodecConfig:
         conv_pos_batch_norm=False,
     )
     config = CodecConfig(
-        acoustic=_build(AcousticConfig, acoustic, f"{where}: acoustic_model_config", ignored["dac"]),
-        semantic=_build(SemanticConfig, semantic, f"{where}: semantic_model_config", ignored["hubert"]),
-        **_values(CodecConfig, raw, where, [*ignored["codec"], "acoustic_model_config", "semantic_model_config"]),
+        acoustic=AcousticConfig(**_values(AcousticConfig, acoustic, f"{where}: acoustic_model_config", keys["dac"])),
+        semantic=SemanticConfig(**_values(SemanticConfig, semantic, f"{where}: semantic_model_config", keys["hubert"])),
+        **_values(CodecConfig, raw, where, [*keys["codec"], "acoustic_model_config", "semantic_model_config"]),
     )
     _check_codec(config, where)
     return config
@@ -223,22 +201,20 @@ def _check_codec(config: CodecConfig, where: str) -> None:
         raise CheckpointError(f"{where}: {', '.join(contradictory)} contradict the other sizes of this codec")
 
 
-def _build(cls: type[T], raw: Json, where: str, ignored: list[str]) -> T:
-    return cls(**_values(cls, raw, where, ignored))
-
-
 def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, Any]:
     """Return the values in `raw` of the fields of `cls`, checked by the type of the defaults; lists become tuples."""
     known = {f.name: f.default for f in fields(cls) if f.name not in ("acoustic", "semantic")}
-    _refuse_unknown(raw, where, set(known), ignored)
+    _refuse_unknown(raw, where, [*known, *ignored])
     values: dict[str, Any] = {}
     for key, default in known.items():
         if key not in raw:
             continue
         value = raw[key]
         if isinstance(default, tuple):
-            whole = isinstance(default[0], int)
-            values[key] = tuple(_item(v, where, key, whole=whole) for v in _list(value, where, key))
+            values[key] = tuple(_number(item, where, key) for item in _list(value, where, key))
+            broken = [item for item in values[key] if isinstance(default[0], int) and not isinstance(item, int)]
+            if broken:
+                raise CheckpointError(f"{where}: {key} must hold whole numbers, got {broken[0]!r}")
         elif isinstance(default, bool):
             if not isinstance(value, bool):
                 raise CheckpointError(f"{where}: {key} must be true or false, got {value!r}")
@@ -250,8 +226,8 @@ def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, A
     return values
 
 
-def _refuse_unknown(raw: Json, where: str, known: set[str], ignored: list[str]) -> None:
-    unknown = sorted(set(raw) - known - set(ignored))
+def _refuse_unknown(raw: Json, where: str, known: list[str]) -> None:
+    unknown = sorted(set(raw) - set(known))
     if unknown:
         names = ", ".join(unknown[:5])
         raise CheckpointError(f"{where}: unknown keys {names}; this model may need a newer version of the node pack")
@@ -294,13 +270,6 @@ def _number(value: object, where: str, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
         raise CheckpointError(f"{where}: {key} must be a number above 0, got {value!r}")
     return value
-
-
-def _item(value: object, where: str, key: str, *, whole: bool) -> float:
-    number = _number(value, where, key)
-    if whole and not isinstance(number, int):
-        raise CheckpointError(f"{where}: {key} must hold whole numbers, got {value!r}")
-    return number
 
 
 def _codebook_weights(raw: Json, where: str) -> tuple[float, ...]:

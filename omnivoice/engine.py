@@ -146,10 +146,9 @@ class Engine:
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
         plan = make_plan(request)
         warnings = vocabulary_warnings(" ".join(chunk.text for chunk in plan.chunks), self.words)
-        return replace(plan, warnings=(*plan.warnings, *warnings, *self._check_voice(request.voice)))
-
-    def _check_voice(self, voice: VoicePrompt | None) -> tuple[str, ...]:
-        return () if voice is None else check_voice(voice, self.codec, self.lm.config.codebooks)
+        if request.voice is not None:
+            warnings = (*warnings, *check_voice(request.voice, self.codec))
+        return replace(plan, warnings=(*plan.warnings, *warnings))
 
     @torch.no_grad()
     def generate_plans(
@@ -203,7 +202,7 @@ class Engine:
 
         Raises InputError for a voice made with another codec.
         """
-        self._check_voice(voice)
+        check_voice(voice, self.codec)
         return Waveform(self._decode(voice.codes), SAMPLE_RATE)
 
     def estimate_bytes(self, plans: Sequence[GenerationPlan], *, free_bytes: int | None = None) -> int:
@@ -221,7 +220,7 @@ class Engine:
 
     def estimate_decode_bytes(self, voice: VoicePrompt) -> int:
         """Return the working memory of `decode_voice(voice)` in addition to the weights; raises as that does."""
-        self._check_voice(voice)
+        check_voice(voice, self.codec)
         on_cpu = self.codec.device.type == "cpu"
         return CPU_LIBRARIES * on_cpu + estimate_decoding(voice.frames, self.codec.config, on_cpu=on_cpu)
 

@@ -14,21 +14,8 @@ import torch
 from torch import Tensor
 
 from .errors import AudioError
-from .voice import VoiceDesign, VoicePrompt
-
-__all__ = [
-    "ALL_SPEEDUPS",
-    "Chunk",
-    "GenerationPlan",
-    "GenerationRequest",
-    "OnStep",
-    "Sampling",
-    "Speech",
-    "Speedups",
-    "VoiceDesign",
-    "VoicePrompt",
-    "Waveform",
-]
+from .voice import VoiceDesign as VoiceDesign
+from .voice import VoicePrompt as VoicePrompt
 
 
 class OnStep(Protocol):

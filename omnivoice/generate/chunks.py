@@ -96,8 +96,8 @@ def _reference(voice: VoicePrompt | None) -> tuple[str, int] | None:
 
 
 def _estimate(text: str, reference: tuple[str, int] | None, speed: float) -> int:
-    reference_text, reference_frames = reference or (None, None)
-    return estimate_frames(text, reference_text=reference_text, reference_frames=reference_frames, speed=speed)
+    known, frames = reference or (None, None)
+    return estimate_frames(text, reference_text=known, reference_frames=frames, speed=speed)
 
 
 def _estimated(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_TOTAL_SECONDS, check_number, shown
+from ..intake.limits import MAX_TOTAL_SECONDS, check_choice, check_number, shown
 from ..intake.text_in import clean_text
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
@@ -58,12 +58,7 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
         chunked=chunked,
         tail_samples=tail_samples,
         target_samples=exact,
-        warnings=(
-            *tag_warnings(text),
-            *_design_warnings(instruct, language, request.voice),
-            *_speed_warnings(request),
-            *_approximation_warnings(request.sampling),
-        ),
+        warnings=(*tag_warnings(text), *_warnings(request, language, instruct)),
     )
 
 
@@ -88,8 +83,7 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
         raise InputError(f"voice must be a VoicePrompt, got {shown(request.voice)}; make one with encode_voice")
     if not isinstance(request.sampling, Sampling):
         raise InputError(f"sampling must be a Sampling, got {shown(request.sampling)}")
-    if request.chunking not in CHUNKING:
-        raise InputError(f"chunking must be one of {', '.join(CHUNKING)}, got {shown(request.chunking)}")
+    check_choice("chunking", request.chunking, CHUNKING)
     for name in SWITCHES:
         if not isinstance(getattr(request, name), bool):
             raise InputError(f"{name} must be True or False, got {shown(getattr(request, name))}")
@@ -117,19 +111,15 @@ def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:
     return render_design(design, text)
 
 
-def _design_warnings(instruct: str | None, language: str | None, voice: VoicePrompt | None) -> tuple[str, ...]:
-    """Warn of a language without described voices: the model was trained on them in Chinese and English only."""
-    if instruct is None or voice is not None or language in (None, "zh", "en"):
-        return ()
-    return (f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead",)
-
-
-def _approximation_warnings(sampling: Sampling) -> tuple[str, ...]:
-    used = shortcuts_of(sampling)
-    return (f"approximate: {used}; this is faster, but not exactly what the model would say",) if used else ()
-
-
-def _speed_warnings(request: GenerationRequest) -> tuple[str, ...]:
-    if request.duration is None or request.speed in (None, 1):
-        return ()
-    return (f"speed {request.speed:g} has no effect because a duration is given: leave out one of the two",)
+def _warnings(request: GenerationRequest, language: str | None, instruct: str | None) -> list[str]:
+    """Return what the user should know about settings that are allowed but work against each other or the model."""
+    warnings = []
+    if instruct is not None and request.voice is None and language not in (None, "zh", "en"):
+        warnings.append(
+            f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"
+        )
+    if request.duration is not None and request.speed not in (None, 1):
+        warnings.append(f"speed {request.speed:g} has no effect because a duration is given: leave out one of the two")
+    if used := shortcuts_of(request.sampling):
+        warnings.append(f"approximate: {used}; this is faster, but not exactly what the model would say")
+    return warnings

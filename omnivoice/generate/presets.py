@@ -24,8 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from ..errors import InputError
-from ..intake.limits import shown
+from ..intake.limits import check_choice
 from ..types import Sampling
 
 
@@ -76,9 +75,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 
 def find_preset(name: object) -> Preset:
     """Return the preset of that name; raises InputError for any other value."""
-    if not isinstance(name, str) or name not in PRESETS:
-        raise InputError(f"preset must be one of {', '.join(PRESETS)}, got {shown(name)}")
-    return PRESETS[name]
+    return PRESETS[check_choice("preset", name, PRESETS)]
 
 
 def compared(name: str) -> str:

@@ -36,11 +36,15 @@ def encode_voice(codec: Codec, waveform: Waveform, text: str) -> VoicePrompt:
     text = _transcript(text)
     prepared = prepare_reference(waveform, has_text=bool(text))
     warnings = list(prepared.warnings)
-    if text:
-        warnings += _rate_warnings(text, prepared.samples.shape[1] / SAMPLE_RATE)
-    else:
+    seconds = prepared.samples.shape[1] / SAMPLE_RATE
+    if not text:
         warnings.append(
             "the reference has no transcript, which harms pace and likeness: add the words that are spoken in it"
+        )
+    elif problem := rate_fault(text, seconds):  # the transcript of another recording (upstream.md 19)
+        warnings.append(
+            f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
+            "write exactly what the recording says"
         )
     codes = codec.encode(prepared.samples)
     return VoicePrompt(codes, text, prepared.rms, warnings=tuple(warnings), codec=codec.fingerprint)
@@ -58,8 +62,8 @@ def voice_of_speech(plan: GenerationPlan, codes: Tensor, *, peak: float, codec: 
     return VoicePrompt(codes[:, :MAX_VOICE_FRAMES].clone(), text, rms, language=plan.language or "", codec=codec)
 
 
-def check_voice(voice: VoicePrompt, codec: Codec, codebooks: int) -> tuple[str, ...]:
-    """Return the warnings about using `voice` with a model of this codec and number of codebooks.
+def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:
+    """Return the warnings about using `voice` with a model of this codec.
 
     Raises InputError for a voice beyond the limits or made with another codec.
     """
@@ -73,7 +77,7 @@ def check_voice(voice: VoicePrompt, codec: Codec, codebooks: int) -> tuple[str, 
             f"this voice was made with another model's codec ({voice.codec}) and would come out as noise; this model's "
             f"codec is {codec.fingerprint}: make the voice again from its recording with this model"
         )
-    highest, size = int(voice.codes.max()), codec.config.codebook_size
+    highest, size, codebooks = int(voice.codes.max()), codec.config.codebook_size, codec.config.codebooks
     if voice.codes.shape[0] != codebooks or highest >= size:
         raise InputError(
             f"this voice has {voice.codes.shape[0]} codebooks and codes up to {highest}, the model {codebooks} and "
@@ -91,14 +95,3 @@ def _transcript(text: str) -> str:
         return end_punctuation(speakable(text))
     except TextError:
         raise TextError("the transcript has no word in it: write what the recording says, or leave it empty") from None
-
-
-def _rate_warnings(text: str, seconds: float) -> list[str]:
-    """Warn of a transcript that is impossibly fast or slow: it belongs to another recording (upstream.md 19)."""
-    problem = rate_fault(text, seconds)
-    if problem is None:
-        return []
-    return [
-        f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
-        "write exactly what the recording says"
-    ]
