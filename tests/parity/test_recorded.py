@@ -1,4 +1,4 @@
-"""Replays what upstream did (record.py): prompt codes and tokens equal, audio within one 16-bit step.
+"""Replays what upstream did (record.py): prompt codes and tokens are equal, audio is within 16-bit rounding.
 
 The default recording is tests/assets. OMNIVOICE_ORACLE may name a folder with another one (checkpoint/,
 cases.json, recorded.safetensors, wav/), which is then replayed as well.
@@ -16,7 +16,13 @@ from omnivoice import Engine, GenerationRequest, Sampling
 from omnivoice.intake.audio_files import read_audio
 
 HERE = Path(__file__).parent
-AUDIO_TOLERANCE = 1 / 32767
+STEP = 1 / 32767
+# On one machine the audio is within one 16-bit step of upstream's (at most 2.97e-5, measured in every recorded case on a
+# Xeon with AMX). A recording from another CPU is further away, because matrix products are summed in another order there:
+# upstream cuts samples to 16 bits and then raises the peak to 0.5, so a rounding moves a sample by a step times that
+# gain. Upstream itself, run on that Xeon, is up to 7.1e-5 from this recording. So the mean must be within one step, and
+# no sample may be off by more than three: half a step from `halfway_clip` and one from upstream, at a gain of 2.
+MEAN_TOLERANCE, TOLERANCE = STEP, 3 * STEP
 SAMPLING = {
     "num_step": "steps",
     "guidance_scale": "guidance",
@@ -73,7 +79,7 @@ CASES = [(name, case) for name, recording in RECORDINGS.items() for case in reco
 
 @pytest.fixture(scope="module", autouse=True)
 def threads_of_the_recording():
-    """Two for another recording: with one, torch's 1x1 convolutions round otherwise, and in minutes of sound it shows.
+    """Two for another recording: with one, torch's 1x1 convolutions round differently, which shows in minutes of audio.
 
     The default recording is short enough for one thread, which does not stall on a busy machine.
     """
@@ -133,7 +139,8 @@ def test_codes_tokens_and_audio_equal_upstream(engines, name, case_name):
     for i, speech in enumerate(speeches):
         if (audio := recording.tensors.get(f"{case_name}/audio/{i}")) is not None:
             assert speech.waveform.samples.shape == (1, audio.shape[0])
-            assert float((speech.waveform.samples[0] - audio).abs().max()) <= AUDIO_TOLERANCE
+            difference = (speech.waveform.samples[0] - audio).abs()
+            assert float(difference.mean()) <= MEAN_TOLERANCE and float(difference.max()) <= TOLERANCE
 
 
 SINGLE = [(name, c) for name, c in CASES if isinstance(RECORDINGS[name].cases[c]["text"], str)]
