@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from ..errors import FileError
 from .limits import KIB, MIB
@@ -47,8 +47,12 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
         handle = os.open(where, flags)
+    except FileNotFoundError:
+        raise FileError(f"{name} does not exist") from None
     except (OSError, ValueError) as error:
-        _raise_open_error(where, error)
+        if os.path.isdir(where):
+            raise FileError(f"{name} is a folder, not a file") from None
+        raise FileError(f"cannot open {name}: {getattr(error, 'strerror', 'the path is not valid')}") from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -61,16 +65,6 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         raise FileError(f"cannot read {name}: {error.strerror}") from error
     finally:
         os.close(handle)
-
-
-def _raise_open_error(path: Path, error: OSError | ValueError) -> NoReturn:
-    name = shown_name(path)
-    if isinstance(error, FileNotFoundError):
-        raise FileError(f"{name} does not exist") from None
-    if isinstance(error, IsADirectoryError) or os.path.isdir(path):
-        raise FileError(f"{name} is a folder, not a file") from None
-    reason = error.strerror if isinstance(error, OSError) else "the path is not valid"
-    raise FileError(f"cannot open {name}: {reason}") from error
 
 
 def read_bytes(path: str | PathLike[str], *, limit: int) -> bytes:
@@ -145,7 +139,7 @@ def append_line(path: str | PathLike[str], line: str) -> None:
         with open(where, "ab") as file:
             file.write(data)
     except OSError as error:
-        raise FileError(_write_error(where, len(data), error)) from error
+        raise _write_error(where, len(data), error) from error
 
 
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
@@ -173,7 +167,7 @@ def write_parts_atomic(
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temp)
     except OSError as error:
-        raise FileError(_write_error(where, size, error)) from error
+        raise _write_error(where, size, error) from error
     _sync_folder(where.parent)
     return written
 
@@ -235,20 +229,18 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _write_error(path: Path, size: int, error: OSError) -> str:
-    name = shown_name(path)
-    advice: Callable[[str], str] = f"cannot write {name}: {{}}".format
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return advice(f"the disk is full, {size / MIB:.1f} MB are needed: make room")
-    if error.errno == errno.EEXIST:
-        return advice("a file of that name exists already: choose another name")
-    if error.errno == errno.ENOENT:
-        return advice("its folder does not exist: create it first")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return advice("the folder or file is write-protected: choose another folder")
-    if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
-        return advice("a folder has that name: choose another name")
-    return advice(str(error.strerror))
+def _write_error(path: Path, size: int, error: OSError) -> FileError:
+    full = f"the disk is full, {size / MIB:.1f} MB are needed: make room"
+    protected = "the folder or file is write-protected: choose another folder"
+    occupied = "a folder has that name: choose another name"
+    reasons = {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), full),
+        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), protected),
+        **dict.fromkeys((errno.EISDIR, errno.ENOTEMPTY), occupied),
+        errno.EEXIST: "a file of that name exists already: choose another name",
+        errno.ENOENT: "its folder does not exist: create it first",
+    }
+    return FileError(f"cannot write {shown_name(path)}: {reasons.get(error.errno or 0, error.strerror)}")
 
 
 def discard_output() -> None:

@@ -13,16 +13,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import torch
+
 from ..errors import FileError
 from .limits import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, shown
 from .strict_json import parse_json
 
-DTYPE_BYTES: Mapping[str, int] = MappingProxyType(
+DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {
-        **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2"), 1),
-        **dict.fromkeys(("I16", "F16", "BF16"), 2),
-        **dict.fromkeys(("I32", "F32"), 4),
-        **dict.fromkeys(("I64", "F64"), 8),
+        "BOOL": torch.bool,
+        "U8": torch.uint8,
+        "I8": torch.int8,
+        "F8_E4M3": torch.float8_e4m3fn,
+        "F8_E5M2": torch.float8_e5m2,
+        "I16": torch.int16,
+        "F16": torch.float16,
+        "BF16": torch.bfloat16,
+        "I32": torch.int32,
+        "F32": torch.float32,
+        "I64": torch.int64,
+        "F64": torch.float64,
     }
 )
 LENGTH_BYTES = 8
@@ -87,7 +97,7 @@ def parse_header(header: bytes, data_bytes: int, name: str) -> Header:
     metadata = _metadata(parsed.pop("__metadata__", {}), name)
     if len(parsed) > MAX_TENSORS:
         raise FileError(f"{name} must hold at most {MAX_TENSORS} tensors, got {len(parsed)}")
-    described = {_tensor_name(key, name): _tensor_info(key, entry, name) for key, entry in parsed.items()}
+    described = {key: _tensor_info(key, entry, name) for key, entry in parsed.items()}
     info = dict(sorted(described.items(), key=lambda item: (item[1].start, item[1].end)))
     _check_coverage(info, LENGTH_BYTES + len(header), data_bytes, name)
     return Header(info, metadata)
@@ -96,20 +106,10 @@ def parse_header(header: bytes, data_bytes: int, name: str) -> Header:
 def _metadata(found: object, name: str) -> dict[str, str]:
     if not isinstance(found, dict):
         raise FileError(f"{name}: __metadata__ must be an object of strings")
-    metadata = {}
     for key, value in found.items():
         if not isinstance(value, str) or not _is_unicode(key) or not _is_unicode(value):
             raise FileError(f"{name}: __metadata__ must be an object of strings, {shown(key)} is not")
-        metadata[key] = value
-    return metadata
-
-
-def _tensor_name(key: str, name: str) -> str:
-    if len(key) > MAX_TENSOR_NAME_CHARS:
-        raise FileError(f"{name}: tensor names must be at most {MAX_TENSOR_NAME_CHARS} characters, got {len(key)}")
-    if not _is_unicode(key):
-        raise FileError(f"{name}: the tensor name {shown(key)} is not valid Unicode")
-    return key
+    return found
 
 
 def _is_unicode(text: str) -> bool:
@@ -122,19 +122,23 @@ def _is_unicode(text: str) -> bool:
 
 
 def _tensor_info(key: str, entry: object, name: str) -> TensorInfo:
+    if len(key) > MAX_TENSOR_NAME_CHARS:
+        raise FileError(f"{name}: tensor names must be at most {MAX_TENSOR_NAME_CHARS} characters, got {len(key)}")
     where = f"{name}: tensor {shown(key)}"
+    if not _is_unicode(key):
+        raise FileError(f"{where}: the name is not valid Unicode")
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise FileError(f"{where} must have exactly dtype, shape and data_offsets")
     dtype = entry["dtype"]
-    if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
-        raise FileError(f"{where} has dtype {shown(dtype)}, allowed are {', '.join(DTYPE_BYTES)}")
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise FileError(f"{where} has dtype {shown(dtype)}, allowed are {', '.join(DTYPES)}")
     shape = _whole_numbers(entry["shape"], f"the shape of {where}")
     offsets = _whole_numbers(entry["data_offsets"], f"data_offsets of {where}")
     if len(shape) > MAX_DIMENSIONS:
         raise FileError(f"{where} must have at most {MAX_DIMENSIONS} dimensions, got {len(shape)}")
     if math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS:  # also where another dimension is 0
         raise FileError(f"{where} has an impossible shape {list(shape)}")
-    expected = math.prod(shape) * DTYPE_BYTES[dtype]
+    expected = math.prod(shape) * DTYPES[dtype].itemsize
     if len(offsets) != 2 or offsets[1] - offsets[0] != expected:
         raise FileError(f"{where} {dtype} {list(shape)} takes {expected} bytes, its offsets are {list(offsets)[:3]}")
     return TensorInfo(dtype, shape, *offsets)
@@ -143,12 +147,10 @@ def _tensor_info(key: str, entry: object, name: str) -> TensorInfo:
 def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise FileError(f"{what} must be a list of whole numbers, got {shown(value)}")
-    numbers = []
     for item in value:
         if type(item) is not int or item < 0:
             raise FileError(f"{what} must be whole numbers >= 0, got {shown(item)}")
-        numbers.append(item)
-    return tuple(numbers)
+    return tuple(value)
 
 
 def _check_coverage(info: Mapping[str, TensorInfo], data_start: int, data_bytes: int, name: str) -> None:

@@ -27,22 +27,9 @@ from ..errors import FileError, InputError
 from .files import open_regular, read_bytes, write_parts_atomic
 from .limits import MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS_BYTES, shown
 from .paths import as_path, shown_name
-from .tensor_header import LENGTH_BYTES, Header, TensorInfo, header_length, parse_header, render_header
+from .tensor_header import DTYPES, LENGTH_BYTES, Header, TensorInfo, header_length, parse_header, render_header
 
-_WRITTEN_DTYPES: Mapping[torch.dtype, str] = MappingProxyType(
-    {
-        torch.bool: "BOOL",
-        torch.uint8: "U8",
-        torch.int8: "I8",
-        torch.int16: "I16",
-        torch.int32: "I32",
-        torch.int64: "I64",
-        torch.float16: "F16",
-        torch.bfloat16: "BF16",
-        torch.float32: "F32",
-        torch.float64: "F64",
-    }
-)
+_NAMES = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
 
 class MappedTensors:
@@ -183,14 +170,14 @@ def _layout(sources: Mapping[str, TensorSource], name: str) -> tuple[dict[str, T
     info: dict[str, TensorInfo] = {}
     end = 0
     for key, source in sorted(sources.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])):
-        if source.dtype not in _WRITTEN_DTYPES:
+        if source.dtype not in _NAMES:
             raise InputError(f"{name}: tensor {shown(key)} has dtype {source.dtype}, which cannot be written")
         start, end = end, end + math.prod(source.shape) * source.dtype.itemsize
-        info[key] = TensorInfo(_WRITTEN_DTYPES[source.dtype], source.shape, start, end)
+        info[key] = TensorInfo(_NAMES[source.dtype], source.shape, start, end)
     return info, end
 
 
 def _bytes_of(tensor: Tensor, info: TensorInfo) -> memoryview:
     flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-    assert (_WRITTEN_DTYPES[flat.dtype], tuple(tensor.shape)) == (info.dtype, info.shape), "as its source said"
+    assert (_NAMES[flat.dtype], tuple(tensor.shape)) == (info.dtype, info.shape), "as its source said"
     return flat.view(torch.uint8).numpy().data

@@ -17,11 +17,11 @@ from omnivoice.intake.audio_files import read_audio
 
 HERE = Path(__file__).parent
 STEP = 1 / 32767
-# On one machine the audio is within one 16-bit step of upstream's (at most 2.97e-5, measured in every recorded case on a
-# Xeon with AMX). A recording from another CPU is further away, because matrix products are summed in another order there:
+# On one machine the audio is within one 16-bit step of upstream's (at most 2.97e-5 over the recorded cases, measured on
+# a Xeon with AMX). A recording from another CPU is further away, because that sums matrix products in another order:
 # upstream cuts samples to 16 bits and then raises the peak to 0.5, so a rounding moves a sample by a step times that
 # gain. Upstream itself, run on that Xeon, is up to 7.1e-5 from this recording. So the mean must be within one step, and
-# no sample may be off by more than three: half a step from `halfway_clip` and one from upstream, at a gain of 2.
+# no sample may be off by more than three: half a step of `halfway_clip` and one of upstream's, at a gain of up to 2.
 MEAN_TOLERANCE, TOLERANCE = STEP, 3 * STEP
 SAMPLING = {
     "num_step": "steps",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from omnivoice.errors import FileError
 from omnivoice.intake.limits import MAX_HEADER_BYTES
-from omnivoice.intake.tensor_header import DTYPE_BYTES, LENGTH_BYTES, Header, TensorInfo, header_length, parse_header
+from omnivoice.intake.tensor_header import DTYPES, LENGTH_BYTES, Header, TensorInfo, header_length, parse_header
 
 F32 = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 
@@ -140,7 +140,7 @@ def test_hostile_headers(case: str) -> None:
 
 
 def test_every_dtype_and_no_other() -> None:
-    for dtype, size in DTYPE_BYTES.items():
+    for dtype, size in ((name, dtype.itemsize) for name, dtype in DTYPES.items()):
         data = blob({"a": {"dtype": dtype, "shape": [3], "data_offsets": [0, 3 * size]}}, b"\0" * 3 * size)
         assert check(data).info["a"].dtype == dtype
         safetensors.deserialize(data)
