@@ -61,7 +61,7 @@ class Server:
         self.comfy = fixtures.Comfy(tree, self.python, base, port, self.process, log)
         fixtures._wait_until_ready(self.comfy)
         self.comfy.connect()
-        self.prompt = json.loads((ROOT / "workflows" / "api" / "omnivoice_clone.json").read_text(encoding="utf-8"))
+        self.prompt = json.loads((ROOT / "workflows" / "api" / "03_clone_a_voice.json").read_text(encoding="utf-8"))
         self.node("LoadOmniVoice")["inputs"]["dtype"] = options.dtype
         changed = {"text": TEXT, "duration": SECONDS, "steps": options.steps, "language": "English"}
         self.node("OmniVoiceSynthesize")["inputs"].update(changed)

@@ -1,159 +1,203 @@
 """The example workflows as tables: what `export_workflows.py` builds in the real frontend.
 
-What is unusual: positions are not given. Nodes stand in columns, columns in groups; the exporter asks the frontend how
-tall each node is. Only core nodes that ComfyUI 0.14.0 has as well are used beside ours. 0.14.0 has no arithmetic, so
-the video example multiplies with Upscale Image By, whose linked factor has no limit: seconds by frame rate, rounded.
-`properties.models` is left out of Load OmniVoice: ComfyUI's missing-model download handles one file whose name is the
-widget's value, and the published model is a folder; the node OmniVoice Download fetches it.
+Each node stands at a place given here, in pixels, with room for the taller nodes of the Nodes 2.0 interface; the note
+stands above the graph. Links run in free lanes: no link passes behind a node (a test computes this). Only core nodes
+that ComfyUI 0.14.0 also has are used, and none that the newest version calls deprecated. So the examples play audio
+with Preview Audio, since the two versions have no common node that saves it.
+`properties.models` is left out of Load OmniVoice: ComfyUI's own download of missing models handles one file whose name
+is the widget's value, but the published model is a folder. The node OmniVoice Download fetches it.
 """
 
 from __future__ import annotations
 
-# name: (type, least size, {widget: value}) and, where the node's own title would not do, a title
-Nodes = dict[str, tuple]
-# title of a group ("": none), its columns, each a list of names of nodes
-Groups = list[tuple[str, list[list[str]]]]
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: its type, place and least size in pixels, values of its widgets, and a title other than its own."""
+
+    kind: str
+    place: tuple[int, int]
+    size: tuple[int, int]
+    widgets: Mapping[str | int, object] = field(default_factory=dict)
+    title: str = ""
+
+
+# (title, left, top, width, height) of a coloured frame around nodes
+Group = tuple[str, int, int, int, int]
 # (from, output number, to, name of the input)
-Links = list[tuple[str, int, str, str]]
+Link = tuple[str, int, str, str]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One workflow. crop: the nodes that its picture in the list of templates shows."""
+
+    nodes: Mapping[str, Node]
+    groups: tuple[Group, ...]
+    links: tuple[Link, ...]
+    crop: tuple[str, ...]
+
 
 MODEL = (
-    "The model belongs into **ComfyUI/models/omnivoice/OmniVoice** (3.3 GB, once). The node **OmniVoice Download** "
-    "fetches it; so does **python -m omnivoice download**, run in this pack's folder. Then press R and choose it in "
-    "**Load OmniVoice**."
+    "The model belongs in **ComfyUI/models/omnivoice/OmniVoice** (3.3 GB, once). The node **OmniVoice Download** "
+    "downloads it, and so does **python -m omnivoice download**, run in this pack's folder. Then press R and choose it "
+    "in **Load OmniVoice**."
 )
 CLIP = (
     "Copy **omnivoice_reference.wav** from this pack's workflows folder into **ComfyUI/input**, or choose a "
     "recording of your own in **Load Audio**: one speaker, 3-10 seconds.",
     "Type exactly what the recording says as its transcript.",
 )
+SAVE = "To keep the audio as a file, use the menu of the player, or connect **Save Audio**."
 LICENCE = (
     "**Licences.** The weights are CC-BY-NC: no commercial use. The codec in them has the Boson Higgs Audio 2 "
-    "Community License. Clone only voices you have permission for, and say that the speech is made by AI."
+    "Community License. Clone only voices you have permission to clone, and say that the speech is made by AI."
 )
+LORA_FILE = "my_omnivoice_lora.safetensors"
+CLIPS_FOLDER = "my_recordings"
+NO_LORA = "none (use the lora input)"
+DEMO_MODEL = "demo voice (speaks a small vocabulary)"
 
 
-def note(title: str, height: int, *steps: str) -> tuple:
-    """A MarkdownNote: the step that every example begins with, its own, and the licences.
+def note(title: str, width: int, height: int, *steps: str, place: tuple[int, int] | None = None) -> Node:
+    """A note, above the graph if no place is given: numbered steps and the licences.
 
     File names are bold, since Nodes 2.0 shows code in a note as blue on grey.
     """
-    numbered = [f"{number}. {step}" for number, step in enumerate((MODEL, *steps), 1)]
+    numbered = [f"{number}. {step}" for number, step in enumerate(steps, 1)]
     text = "\n\n".join((f"## {title}", "\n".join(numbered), LICENCE))
-    return "MarkdownNote", [400, height], {0: text}, "Read me"
+    return Node("MarkdownNote", place or (40, -height - 110), (width, height), {0: text}, "Read me")
 
 
-def save(name: str, title: str = "Save Audio") -> tuple:
-    """SaveAudio: its own title calls it deprecated on new versions; 0.14.0 has no other."""
-    return "SaveAudio", [330, 150], {"filename_prefix": f"audio/omnivoice_{name}"}, title
+def load(x: int, y: int, name: str = "OmniVoice", width: int = 320) -> Node:
+    return Node("LoadOmniVoice", (x, y), (width, 130), {"model_name": name})
 
 
-def speak(text: str, title: str = "", **widgets: object) -> tuple:
-    return "OmniVoiceSynthesize", [400, 780], {"text": text, **widgets}, title
+def speak(x: int, y: int, text: str, title: str = "", *, width: int = 380, **widgets: object) -> Node:
+    return Node("OmniVoiceSynthesize", (x, y), (width, 540), {"text": text, **widgets}, title)
 
 
-def design(title: str = "", **widgets: str) -> tuple:
-    return "OmniVoiceVoiceDesignAttributes", [330, 240], widgets, title
+def design(x: int, y: int, title: str = "", **widgets: str) -> Node:
+    return Node("OmniVoiceVoiceDesignAttributes", (x, y), (320, 240), widgets, title)
 
 
-LOAD = ("LoadOmniVoice", [330, 130], {"model_name": "OmniVoice"})
-DEMO_LOAD = ("LoadOmniVoice", [400, 130], {"model_name": "demo voice (speaks a small vocabulary)"})
-CLIPPED = ("LoadAudio", [330, 150], {"audio": "omnivoice_reference.wav"})
-VOICE = ("OmniVoiceReferenceAudio", [400, 200], {"transcript": "Good morning everyone, thank you for coming today."})
-LORA_FILE = "my_omnivoice_lora.safetensors"
-CLIPS_FOLDER = "my_recordings"
+def play(x: int, y: int, title: str = "Listen", width: int = 320) -> Node:
+    return Node("PreviewAudio", (x, y), (width, 130), {}, title)
 
-DEMO: tuple[Nodes, Groups, Links] = (
+
+def show_text(x: int, y: int, title: str, width: int = 320, height: int = 200) -> Node:
+    return Node("PreviewAny", (x, y), (width, height), {}, title)
+
+
+def clip(x: int, y: int) -> Node:
+    return Node("LoadAudio", (x, y), (320, 150), {"audio": "omnivoice_reference.wav"})
+
+
+def reference(x: int, y: int) -> Node:
+    text = "Good morning everyone, thank you for coming today."
+    return Node("OmniVoiceReferenceAudio", (x, y), (380, 200), {"transcript": text})
+
+
+FIRST_SENTENCE = Graph(
     {
-        "note": (
-            "MarkdownNote",
-            [400, 330],
-            {
-                0: "## A first sentence, with no download\n\n"
-                "1. Press Run: the **demo voice** that comes with this pack says the sentence. It was made with "
-                "espeak-ng: nobody's voice is in it.\n"
-                "2. Type another one of the words that it knows; a warning on **Synthesize** lists them when one is "
-                "not among them.\n"
-                f"3. For any text in 600+ languages, the real model. {MODEL}\n\n{LICENCE}"
-            },
-            "Read me",
+        "note": note(
+            "A first sentence, with no download",
+            900,
+            300,
+            "Press Run. The **demo voice** that comes with this pack says the sentence. It was made with espeak-ng, so "
+            "it is nobody's voice.",
+            "Type another sentence. The demo voice knows some 280 English words, which **demo_voice/CARD.md** in this "
+            "pack's folder lists; a warning on **Synthesize** names words that it does not know.",
+            f"For any text in 600+ languages, get the real model. {MODEL}",
+            SAVE,
         ),
-        "load": DEMO_LOAD,
-        "speak": speak("The weather is beautiful today.", language="English"),
-        "save": save("demo"),
+        "load": load(40, 0, DEMO_MODEL, width=380),
+        "speak": speak(500, 0, "The weather is beautiful today.", language="English"),
+        "play": play(960, 0),
+        "picture": Node("OmniVoiceAudioImage", (960, 240), (320, 130)),
+        "look": Node("PreviewImage", (1360, 0), (560, 430), {}, "Look"),
     },
-    [("", [["note"]]), ("1. Model", [["load"]]), ("2. Speak", [["speak"]]), ("3. Listen", [["save"]])],
-    [("load", 0, "speak", "model"), ("speak", 0, "save", "audio")],
+    (("1. Model", 20, -80, 420, 260), ("2. Speak", 480, -80, 420, 660), ("3. Listen and look", 940, -80, 1000, 660)),
+    (
+        ("load", 0, "speak", "model"),
+        ("speak", 0, "play", "audio"),
+        ("speak", 0, "picture", "audio"),
+        ("picture", 0, "look", "images"),
+    ),
+    ("speak",),
 )
-DESIGN: tuple[Nodes, Groups, Links] = (
+DESIGN = Graph(
     {
         "note": note(
             "A described voice",
-            300,
-            "Pick what the voice is like. Everything may stay on auto.",
-            "Type the text, and run. Another seed gives another reading, and another person who fits the description: "
-            "see **omnivoice_lock_voice** for keeping one.",
+            900,
+            260,
+            MODEL,
+            "Choose what the voice is like. Every menu may stay on auto.",
+            "Type the text and run. Another seed gives another reading, and another person who fits the description. "
+            "The workflow **04_keep_a_voice** shows how to keep one.",
+            SAVE,
         ),
-        "load": LOAD,
-        "design": design(gender="female", age="young adult", pitch="moderate pitch", accent="british accent"),
-        "speak": speak("Good evening. This voice was described in words, and needed no recording."),
-        "save": save("design"),
+        "load": load(40, 0),
+        "design": design(40, 260, gender="female", age="young adult", pitch="moderate pitch", accent="british accent"),
+        "speak": speak(440, 0, "Good evening. This voice was described in words, and needed no recording."),
+        "play": play(900, 0),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and voice", [["load", "design"]]),
-        ("2. Speak", [["speak"]]),
-        ("3. Listen", [["save"]]),
-    ],
-    [("load", 0, "speak", "model"), ("design", 0, "speak", "design"), ("speak", 0, "save", "audio")],
+    (("1. Model and voice", 20, -80, 360, 660), ("2. Speak", 420, -80, 420, 660), ("3. Listen", 880, -80, 360, 260)),
+    (("load", 0, "speak", "model"), ("design", 0, "speak", "design"), ("speak", 0, "play", "audio")),
+    ("design",),
 )
-
-CLONE: tuple[Nodes, Groups, Links] = (
+CLONE = Graph(
     {
         "note": note(
             "A cloned voice",
-            340,
+            900,
+            290,
+            MODEL,
             *CLIP,
-            "Type the text to speak, and run. The recording is encoded once, whatever you change afterwards.",
+            "Type the text to speak and run. The recording is encoded once, whatever you change afterwards.",
+            SAVE,
         ),
-        "load": LOAD,
-        "audio": CLIPPED,
-        "voice": VOICE,
-        "speak": speak("This sentence was never recorded, but it is spoken in the voice of the recording."),
-        "save": save("clone"),
+        "load": load(40, 0),
+        "audio": clip(40, 260),
+        "voice": reference(440, 160),
+        "speak": speak(900, 0, "This sentence was never recorded, but it is spoken in the voice of the recording."),
+        "play": play(1360, 0),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and voice", [["load", "audio", "voice"]]),
-        ("2. Speak", [["speak"]]),
-        ("3. Listen", [["save"]]),
-    ],
-    [
+    (("1. Model and voice", 20, -80, 820, 660), ("2. Speak", 880, -80, 420, 660), ("3. Listen", 1340, -80, 360, 260)),
+    (
         ("load", 0, "voice", "model"),
         ("audio", 0, "voice", "audio"),
         ("load", 0, "speak", "model"),
         ("voice", 0, "speak", "voice"),
-        ("speak", 0, "save", "audio"),
-    ],
+        ("speak", 0, "play", "audio"),
+    ),
+    ("voice",),
 )
-
-LOCK_VOICE: tuple[Nodes, Groups, Links] = (
+KEEP = Graph(
     {
         "note": note(
             "A described voice, kept",
-            360,
+            1100,
+            310,
+            MODEL,
             "Describe a voice and run. **Cast the voice** speaks one sentence with it.",
             "Not the person you had in mind? Change the seed there and run again.",
-            "Its **voice** output is that person: everything connected to it sounds the same, whatever it says.",
+            "Its **voice** output is that person. Every node connected to it speaks with the same voice.",
             "**Save Voice** keeps the person in **models/omnivoice_voices**. Later, **OmniVoice Load Voice** brings "
             "them back.",
         ),
-        "load": LOAD,
-        "design": design(gender="male", age="middle-aged", pitch="low pitch"),
-        "cast": speak("Hello. I will be your narrator, and this is how I sound.", "Cast the voice", seed=7),
-        "hear": ("PreviewAudio", [330, 130], {}, "Hear the casting"),
-        "keep": (
+        "load": load(40, 0),
+        "design": design(40, 260, gender="male", age="middle-aged", pitch="low pitch"),
+        "cast": speak(440, 150, "Hello. I will be your narrator, and this is how I sound.", "Cast the voice", seed=7),
+        "hear": play(900, 260, "Hear the casting"),
+        "keep": Node(
             "OmniVoiceSaveVoice",
-            [330, 220],
+            (900, 490),
+            (340, 230),
             {
                 "name": "example narrator",
                 "language": "English",
@@ -161,227 +205,240 @@ LOCK_VOICE: tuple[Nodes, Groups, Links] = (
                 "consent": "Designed, not recorded: nobody's voice.",
             },
         ),
-        "speak": speak("Chapter one. It was a bright cold day, and nobody had slept.", "Speak with it"),
-        "save": save("lock_voice"),
+        "speak": speak(1320, 0, "Chapter one. It was a bright cold day, and nobody had slept.", "Speak with it"),
+        "play": play(1780, 0),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and voice", [["load", "design"]]),
-        ("2. Cast", [["cast"]]),
-        ("3. Hear and keep", [["hear", "keep"]]),
-        ("4. Speak with the same voice", [["speak", "save"]]),
-    ],
-    [
+    (
+        ("1. Model and voice", 20, -80, 360, 860),
+        ("2. Cast", 420, -80, 420, 860),
+        ("3. Hear and keep", 880, -80, 380, 860),
+        ("4. Speak with the same voice", 1300, -80, 820, 860),
+    ),
+    (
         ("load", 0, "cast", "model"),
         ("design", 0, "cast", "design"),
         ("cast", 0, "hear", "audio"),
         ("cast", 1, "keep", "voice"),
         ("load", 0, "speak", "model"),
         ("cast", 1, "speak", "voice"),
-        ("speak", 0, "save", "audio"),
-    ],
+        ("speak", 0, "play", "audio"),
+    ),
+    ("keep",),
 )
-
-LORA: tuple[Nodes, Groups, Links] = (
-    {
-        "note": note(
-            "A LoRA",
-            360,
-            "Put your LoRA into **ComfyUI/models/loras**: a .safetensors file, or a folder that PEFT saved. Press R "
-            f"and choose it in **Apply LoRA**; the name there now, **{LORA_FILE}**, only stands for yours.",
-            "Run. **What it changes** says to how many modules it was applied, and how large the change is. A LoRA for "
-            "another model is refused.",
-            "Strength 0 is the model without it, bit for bit; 1 is the LoRA as it was trained.",
-        ),
-        "load": LOAD,
-        "lora": ("OmniVoiceApplyLoRA", [400, 200], {"lora_name": LORA_FILE, "strength": 1.0}),
-        "report": ("PreviewAny", [400, 160], {}, "What it changes"),
-        "speak": speak("This sentence is spoken by the model with the LoRA applied."),
-        "save": save("lora"),
-    },
-    [
-        ("", [["note"]]),
-        ("1. Model and LoRA", [["load", "lora", "report"]]),
-        ("2. Speak", [["speak"]]),
-        ("3. Listen", [["save"]]),
-    ],
-    [
-        ("load", 0, "lora", "model"),
-        ("lora", 1, "report", "source"),
-        ("lora", 0, "speak", "model"),
-        ("speak", 0, "save", "audio"),
-    ],
-)
-
-LINES: tuple[Nodes, Groups, Links] = (
+LINES = Graph(
     {
         "note": note(
             "Many lines at once",
-            380,
+            1100,
+            310,
+            MODEL,
             *CLIP,
-            "Write one text to a line. **split_lines** is on, so every line becomes a recording of its own, in order; "
-            "they are worked out together, which is quicker than one by one.",
-            "Run. **Save Audio** writes one file for each line. A list of texts from another node works the same way.",
+            "Write one text to a line. **split_lines** is on, so every line becomes a recording, in order. They are "
+            "generated together, which is faster than one by one.",
+            "Run. **Each line** plays every recording. **Join Audio** puts them into one, with a pause between them. A "
+            "list of texts from another node works the same way.",
         ),
-        "load": LOAD,
-        "audio": CLIPPED,
-        "voice": VOICE,
+        "load": load(40, 0),
+        "audio": clip(40, 260),
+        "voice": reference(440, 160),
         "speak": speak(
+            900,
+            0,
             "The first line is short.\nThe second line is a little longer than the first one was.\n"
             "And the third line, which is the last, is the longest of all of them by quite some way.",
             split_lines=True,
         ),
-        "save": save("lines"),
-        "report": ("PreviewAny", [330, 200], {}, "Seed, frames, settings"),
+        "join": Node("OmniVoiceJoinAudio", (1360, 0), (320, 110), {"gap_seconds": 0.5}),
+        "each": play(1360, 220, "Each line"),
+        "report": show_text(1360, 460, "Report of each line"),
+        "all": play(1760, 0, "All lines"),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and voice", [["load", "audio", "voice"]]),
-        ("2. Speak every line", [["speak"]]),
-        ("3. Listen", [["save", "report"]]),
-    ],
-    [
+    (
+        ("1. Model and voice", 20, -80, 820, 780),
+        ("2. Speak every line", 880, -80, 420, 780),
+        ("3. Listen", 1340, -80, 760, 780),
+    ),
+    (
         ("load", 0, "voice", "model"),
         ("audio", 0, "voice", "audio"),
         ("load", 0, "speak", "model"),
         ("voice", 0, "speak", "voice"),
-        ("speak", 0, "save", "audio"),
+        ("speak", 0, "join", "audio"),
+        ("speak", 0, "each", "audio"),
         ("speak", 3, "report", "source"),
-    ],
+        ("join", 0, "all", "audio"),
+    ),
+    ("join", "each"),
 )
-
-DIALOGUE: tuple[Nodes, Groups, Links] = (
+DIALOGUE = Graph(
     {
         "note": note(
             "Two voices in turn",
-            340,
-            "Describe two people. Each is cast with a sentence, so that all their lines are said by the same person.",
-            "Write the lines of the one above, those of the other below: line 1 answers line 1, line 2 answers line 2. "
-            "Both need the same number of lines.",
-            "Run. **Join** puts every answer behind its question, and **Save Audio** writes one file for each pair.",
+            1000,
+            330,
+            MODEL,
+            "Describe two people. Each is cast with one sentence, so that the same person says all their lines.",
+            "Write the lines of the first person above and those of the second below: line 1 answers line 1, and so "
+            "on. Both need the same number of lines.",
+            "Run. **Audio Concat** puts every answer after its question, and **Join Audio** makes one recording of "
+            "them all.",
+            place=(1470, -50),
         ),
-        "load": LOAD,
-        "one": design("First person", gender="female", age="middle-aged"),
-        "two": design("Second person", gender="male", age="elderly", pitch="low pitch"),
-        "cast_one": speak("Hello, I am the one who asks the questions here.", "Cast the first", seed=1),
-        "cast_two": speak("And I am the one who has to answer them all.", "Cast the second", seed=2),
-        "ask": speak("Did you sleep well?\nAnd what did you dream about?", "Lines of the first", split_lines=True),
+        "one": design(40, 0, "First person", gender="female", age="middle-aged"),
+        "load": load(40, 600),
+        "two": design(40, 800, "Second person", gender="male", age="elderly", pitch="low pitch"),
+        "cast_one": speak(440, 0, "Hello, I am the one who asks the questions here.", "Cast the first", seed=1),
+        "cast_two": speak(440, 800, "And I am the one who has to answer them all.", "Cast the second", seed=2),
+        "model": Node("Reroute", (870, 622), (75, 26)),
+        "ask": speak(
+            1010, 0, "Did you sleep well?\nAnd what did you dream about?", "Lines of the first", split_lines=True
+        ),
         "answer": speak(
+            1010,
+            800,
             "Better than last week, thank you.\nI was flying over a very quiet city.",
             "Lines of the second",
             split_lines=True,
         ),
-        "join": ("AudioConcat", [330, 100], {"direction": "after"}, "Join: question, then answer"),
-        "save": save("dialogue"),
+        "pairs": Node("AudioConcat", (1470, 600), (280, 100), {"direction": "after"}),
+        "join": Node("OmniVoiceJoinAudio", (1810, 600), (280, 110), {"gap_seconds": 0.6}),
+        "play": play(2150, 600, width=300),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and two people", [["load", "one", "two"]]),
-        ("2. Cast", [["cast_one", "cast_two"]]),
-        ("3. Speak the lines", [["ask", "answer"]]),
-        ("4. Join and listen", [["join", "save"]]),
-    ],
-    [
+    (
+        ("1. Model and two people", 20, -80, 360, 1450),
+        ("2. Cast", 420, -80, 540, 1450),
+        ("3. Speak the lines", 990, -80, 420, 1450),
+        ("4. Join and listen", 1450, 520, 1020, 260),
+    ),
+    (
         ("load", 0, "cast_one", "model"),
         ("load", 0, "cast_two", "model"),
         ("one", 0, "cast_one", "design"),
         ("two", 0, "cast_two", "design"),
-        ("load", 0, "ask", "model"),
-        ("load", 0, "answer", "model"),
+        ("load", 0, "model", ""),
+        ("model", 0, "ask", "model"),
+        ("model", 0, "answer", "model"),
         ("cast_one", 1, "ask", "voice"),
         ("cast_two", 1, "answer", "voice"),
-        ("ask", 0, "join", "audio1"),
-        ("answer", 0, "join", "audio2"),
-        ("join", 0, "save", "audio"),
-    ],
+        ("ask", 0, "pairs", "audio1"),
+        ("answer", 0, "pairs", "audio2"),
+        ("pairs", 0, "join", "audio"),
+        ("join", 0, "play", "audio"),
+    ),
+    ("ask",),
 )
-
-VIDEO: tuple[Nodes, Groups, Links] = (
+VIDEO = Graph(
     {
         "note": note(
             "Speech for a video",
-            460,
-            "Type the text and set the frame rate of your video model.",
-            "Four small nodes multiply the **seconds** of the speech by that rate: a pixel is widened by the one, "
-            "then by the other, and its **width** is the number of frames. Newer versions of ComfyUI have "
-            "**Math Expression** for it: **round(a * b)**.",
-            "Put your video model in place of **Your pictures**, and connect the number to its length. Many models "
-            "want 4n + 1 or 8n + 1 frames: they round by themselves or tell you.",
-            "Run. The video has the speech as its sound. To make the speech fit a video instead, set **duration** in "
+            1100,
+            330,
+            MODEL,
+            "Type the text, and set the frame rate of your video model.",
+            "**Seconds to Frames** says how many video frames the speech needs. Put your video model in place of "
+            "**Your pictures**, and connect the number to its length. Many models want 4n + 1 or 8n + 1 frames: they "
+            "round by themselves or tell you.",
+            "Run. The speech is the audio of the video. To make the speech fit a video instead, set **duration** in "
             "**Synthesize** and switch **exact_length** on.",
         ),
-        "load": LOAD,
-        "design": design(gender="female", age="young adult"),
-        "speak": speak("Every frame of this video was counted to last just as long as this sentence."),
-        "fps": ("PrimitiveFloat", [330, 60], {"value": 24.0}, "Frames a second"),
-        "pixel": ("EmptyImage", [330, 130], {"width": 1, "height": 1}, "One pixel"),
-        "rate": ("ImageScaleBy", [330, 100], {"upscale_method": "nearest-exact"}, "x frames a second"),
-        "length": ("ImageScaleBy", [330, 100], {"upscale_method": "nearest-exact"}, "x seconds"),
-        "count": ("GetImageSize", [330, 140], {}, "How many frames (width)"),
-        "pictures": ("EmptyImage", [330, 130], {"width": 320, "height": 180, "color": 0x203040}, "Your pictures"),
-        "video": ("CreateVideo", [330, 80], {}, "Pictures and speech"),
-        "save": ("SaveVideo", [330, 360], {"filename_prefix": "video/omnivoice_video"}, "Save the video"),
+        "load": load(40, 0),
+        "design": design(40, 260, gender="female", age="young adult"),
+        "speak": speak(440, 0, "Every frame of this video was counted to last just as long as this sentence."),
+        "fps": Node("PrimitiveFloat", (440, 580), (380, 60), {"value": 24.0}, "Frames per second"),
+        "count": Node("OmniVoiceSecondsToFrames", (900, 230), (290, 140), {}),
+        "pictures": Node(
+            "EmptyImage", (1250, 230), (290, 130), {"width": 320, "height": 180, "color": 0x203040}, "Your pictures"
+        ),
+        "rate": Node("Reroute", (1480, 580), (75, 26)),
+        "video": Node("CreateVideo", (1640, 130), (270, 80), {}),
+        "save": Node("SaveVideo", (1970, 130), (330, 360), {"filename_prefix": "video/omnivoice_video"}),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and voice", [["load", "design"]]),
-        ("2. Speak", [["speak"]]),
-        ("3. Seconds to frames", [["fps", "pixel", "rate", "length", "count"]]),
-        ("4. Video", [["pictures", "video", "save"]]),
-    ],
-    [
+    (
+        ("1. Model and voice", 20, -80, 360, 760),
+        ("2. Speak", 420, -80, 420, 760),
+        ("3. Seconds to video frames", 880, 150, 700, 530),
+        ("4. Video", 1620, 50, 700, 500),
+    ),
+    (
         ("load", 0, "speak", "model"),
         ("design", 0, "speak", "design"),
-        ("pixel", 0, "rate", "image"),
-        ("fps", 0, "rate", "scale_by"),
-        ("rate", 0, "length", "image"),
-        ("speak", 2, "length", "scale_by"),
-        ("length", 0, "count", "image"),
+        ("speak", 2, "count", "seconds"),
+        ("fps", 0, "count", "fps"),
         ("count", 0, "pictures", "batch_size"),
         ("pictures", 0, "video", "images"),
         ("speak", 0, "video", "audio"),
-        ("fps", 0, "video", "fps"),
+        ("fps", 0, "rate", ""),
+        ("rate", 0, "video", "fps"),
         ("video", 0, "save", "video"),
-    ],
+    ),
+    ("count",),
 )
-
-TRAIN_LORA: tuple[Nodes, Groups, Links] = (
+LORA = Graph(
+    {
+        "note": note(
+            "A LoRA",
+            1000,
+            300,
+            MODEL,
+            "Put your LoRA into **ComfyUI/models/loras**: a .safetensors file, or a folder that PEFT saved. Press R "
+            f"and choose it in **Apply LoRA**. The name there now, **{LORA_FILE}**, only stands for yours.",
+            "Run. **What it changes** says to how many modules the LoRA was applied, and how large the change is. A "
+            "LoRA for another model is refused.",
+            "Strength 0 is the model without it, bit for bit; 1 is the LoRA as it was trained.",
+        ),
+        "load": load(40, 0),
+        "lora": Node("OmniVoiceApplyLoRA", (440, 0), (380, 170), {"lora_name": LORA_FILE, "strength": 1.0}),
+        "report": show_text(900, 640, "What it changes", 380, 140),
+        "speak": speak(900, 0, "This sentence is spoken by the model with the LoRA applied."),
+        "play": play(1360, 0),
+    },
+    (("1. Model and LoRA", 20, -80, 820, 320), ("2. Speak", 880, -80, 420, 880), ("3. Listen", 1340, -80, 360, 260)),
+    (
+        ("load", 0, "lora", "model"),
+        ("lora", 1, "report", "source"),
+        ("lora", 0, "speak", "model"),
+        ("speak", 0, "play", "audio"),
+    ),
+    ("lora",),
+)
+TRAIN = Graph(
     {
         "note": note(
             "Train a LoRA on your recordings",
-            460,
-            "Make a folder in **ComfyUI/input**, press R and choose it in **Dataset**; the name there now, "
+            1400,
+            360,
+            MODEL,
+            "Make a folder in **ComfyUI/input**, press R and choose it in **Dataset**. The name there now, "
             f"**{CLIPS_FOLDER}**, only stands for yours. It holds recordings of one person, 3-15 seconds each, and "
-            "beside each a text file of the same name (.txt) with exactly what it says. Some minutes in all are good; "
-            "eight clips are enough to try it. Choose their language too.",
-            "Run. **Used and not used** names every clip that cannot be used, and why.",
-            "**Train LoRA** tells of each step below itself. Cancel when you like: run again, and it goes on where it "
-            "was. Everything is in **output/omnivoice_training**.",
-            "**Loss** should fall, and then become flat. **How it went** gives the numbers; if validation gets worse, "
-            "it was too long.",
-            "**Apply LoRA** takes what was learnt from its input, so its menu stays on **none (use the lora input)**. "
-            "**Save LoRA Weights** keeps it in **output/loras**, where Apply LoRA lists it later, as it lists those in "
+            "next to each a text file of the same name (.txt) with exactly what it says. A few minutes of recordings "
+            "are enough for a voice; eight clips are enough to try it. Choose their language too.",
+            "Run. **Clips used and refused** names every clip that cannot be used, and why.",
+            "**Train LoRA** shows its progress on the node. Cancel when you like: run again, and the training resumes "
+            "where it stopped. All its files are in **output/omnivoice_training**.",
+            "**Loss** should fall and then level off. If the validation loss in **Training report** rises again, the "
+            "training was too long.",
+            f"**Apply LoRA** takes the trained LoRA from its input, so its menu stays on **{NO_LORA}**. **Save LoRA "
+            "Weights** keeps the LoRA in **output/loras**. Apply LoRA lists it later, as it lists those in "
             "**ComfyUI/models/loras**.",
         ),
-        "load": LOAD,
-        "data": ("OmniVoiceDataset", [400, 260], {"folder": CLIPS_FOLDER, "language": "English"}),
-        "used": ("PreviewAny", [400, 160], {}, "Used and not used"),
-        "train": ("OmniVoiceTrainLoRA", [400, 400], {"run_name": "example"}),
-        "curve": ("LossGraphNode", [400, 330], {"filename_prefix": "omnivoice_loss"}, "Loss"),
-        "report": ("PreviewAny", [400, 220], {}, "How it went"),
-        "keep": ("SaveLoRA", [400, 110], {"prefix": "loras/example"}),
-        "apply": ("OmniVoiceApplyLoRA", [400, 150], {"lora_name": "none (use the lora input)", "strength": 1.0}),
-        "speak": speak("This sentence is spoken with what was learnt from the recordings.", language="English"),
-        "save": save("train_lora"),
+        "load": load(40, 0, width=300),
+        "data": Node("OmniVoiceDataset", (400, 230), (320, 260), {"folder": CLIPS_FOLDER, "language": "English"}),
+        "train": Node("OmniVoiceTrainLoRA", (800, 130), (340, 330), {"run_name": "example"}),
+        "used": show_text(800, 600, "Clips used and refused", 340, 160),
+        "curve": Node("LossGraphNode", (1220, 200), (340, 300), {"filename_prefix": "omnivoice_loss"}, "Loss"),
+        "report": show_text(1220, 560, "Training report", 340, 160),
+        "keep": Node("SaveLoRA", (1220, 790), (340, 110), {"prefix": "loras/example"}),
+        "apply": Node("OmniVoiceApplyLoRA", (1640, 0), (320, 150), {"lora_name": NO_LORA, "strength": 1.0}),
+        "speak": speak(2040, 0, "This sentence is spoken with the trained LoRA.", width=340, language="English"),
+        "play": play(2440, 0, width=300),
     },
-    [
-        ("", [["note"]]),
-        ("1. Model and recordings", [["load", "data", "used"]]),
-        ("2. Train", [["train"]]),
-        ("3. What was learnt", [["curve", "report", "keep"]]),
-        ("4. Speak with it", [["apply", "speak"], ["save"]]),
-    ],
-    [
+    (
+        ("1. Model and recordings", 20, -80, 720, 1010),
+        ("2. Train", 780, -80, 380, 1010),
+        ("3. Results", 1200, -80, 380, 1010),
+        ("4. Speak with the LoRA", 1620, -80, 1140, 660),
+    ),
+    (
         ("load", 0, "data", "model"),
         ("data", 1, "used", "source"),
         ("load", 0, "train", "model"),
@@ -393,18 +450,20 @@ TRAIN_LORA: tuple[Nodes, Groups, Links] = (
         ("load", 0, "apply", "model"),
         ("train", 0, "apply", "lora"),
         ("apply", 0, "speak", "model"),
-        ("speak", 0, "save", "audio"),
-    ],
+        ("speak", 0, "play", "audio"),
+    ),
+    ("curve",),
 )
 
+# Named so that the list of templates, which ComfyUI sorts by name, begins with the one a newcomer should open first.
 GRAPHS = {
-    "omnivoice_demo": DEMO,
-    "omnivoice_design": DESIGN,
-    "omnivoice_clone": CLONE,
-    "omnivoice_lock_voice": LOCK_VOICE,
-    "omnivoice_lora": LORA,
-    "omnivoice_train_lora": TRAIN_LORA,
-    "omnivoice_lines": LINES,
-    "omnivoice_dialogue": DIALOGUE,
-    "omnivoice_video": VIDEO,
+    "01_first_sentence": FIRST_SENTENCE,
+    "02_design_a_voice": DESIGN,
+    "03_clone_a_voice": CLONE,
+    "04_keep_a_voice": KEEP,
+    "05_many_lines": LINES,
+    "06_dialogue": DIALOGUE,
+    "07_speech_for_video": VIDEO,
+    "08_apply_a_lora": LORA,
+    "09_train_a_lora": TRAIN,
 }

@@ -1,13 +1,15 @@
 """Writes workflows/*.json, workflows/api/*.json and workflows/*.jpg from the real frontend, in a real browser.
 
-Not a test: run by hand after a node's inputs or `example_graphs.py` change, on the newest ComfyUI, with this pack, a
-model folder named OmniVoice, workflows/omnivoice_reference.wav in input/, and a LoRA named as in `example_graphs.py`:
-`python tests/comfyui/export_workflows.py http://127.0.0.1:8188 [names of workflows]`. Needs playwright and a Chromium
-(CHROMIUM names it). A workflow is positional, so it is never edited by hand; `test_browser.py` checks the result.
+Not a test. Run it by hand after a node's inputs or `example_graphs.py` change, on the newest ComfyUI, with this pack,
+a model folder named OmniVoice, workflows/omnivoice_reference.wav and a folder of clips in input/, and a LoRA, all named
+as in `example_graphs.py`: `python tests/comfyui/export_workflows.py http://127.0.0.1:8188 [names of workflows]`. It
+needs playwright and a Chromium (CHROMIUM names it). Saved values are positional, so a workflow is never edited by hand;
+`test_browser.py` checks the result. With PICTURE naming a .jpg file, a picture of the whole first workflow goes there.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
@@ -27,15 +29,17 @@ PLAIN = """async () => {
   for (const [key, value] of Object.entries(none)) await app.extensionManager.setting.set(key, value)
 }"""
 MAX_BYTES = 300_000
-MARGIN = 120  # pixels around a graph that the menus of the frontend take
+MARGIN = 160  # pixels around a graph that the menus of the frontend cover
+EDGE = 12  # pixels around a picture's nodes
 BUILD = """async ([id, nodes, groups, links]) => {
   app.graph.clear()
   app.graph.id = id
   const made = {}
-  for (const [name, [type, size, widgets, title]] of Object.entries(nodes)) {
-    const node = LiteGraph.createNode(type)
-    const ours = type.includes('OmniVoice')
-    Object.assign(node.properties, ours ? { cnr_id: 'omnivoice-nodes', ver: '0.1.0' } : { cnr_id: 'comfy-core' })
+  for (const [name, { kind, place, size, widgets, title }] of Object.entries(nodes)) {
+    const node = LiteGraph.createNode(kind)
+    const ours = kind.includes('OmniVoice')
+    if (kind !== 'Reroute')
+      Object.assign(node.properties, ours ? { cnr_id: 'omnivoice-nodes', ver: '0.1.0' } : { cnr_id: 'comfy-core' })
     if (title) node.title = title
     app.graph.add(node)
     for (const [key, value] of Object.entries(widgets)) {
@@ -44,60 +48,57 @@ BUILD = """async ([id, nodes, groups, links]) => {
     }
     const seed = node.widgets?.find((w) => w.name === 'control_after_generate')
     if (seed) seed.value = 'fixed'
+    const needs = node.computeSize()
+    if (kind !== 'Reroute') node.setSize([Math.max(size[0], needs[0]), Math.max(size[1], needs[1])])
+    node.pos = [...place]
     made[name] = node
   }
   for (const [from, slot, to, input] of links)
-    made[from].connect(slot, made[to], made[to].inputs.findIndex((i) => i.name === input))
-  await new Promise((resolve) => setTimeout(resolve, 300))
-  let x = 40
-  for (const [title, columns] of groups) {
-    const left = x
-    let bottom = 0
-    for (const column of columns) {
-      let y = 100, width = 0
-      for (const name of column) {
-        const node = made[name], least = nodes[name][1], needs = node.computeSize()
-        node.setSize([Math.max(least[0], needs[0]), Math.max(least[1], needs[1])])
-        node.pos = [x, y]
-        y += node.size[1] + 80
-        width = Math.max(width, node.size[0])
-      }
-      bottom = Math.max(bottom, y - 80)
-      x += width + 60
-    }
-    if (title) {
-      const group = new LiteGraph.LGraphGroup(title)
-      group.pos = [left - 20, 20]
-      group.size = [x - 60 - left + 40, bottom - 20 + 50]
-      app.graph.add(group)
-    }
-    x += 20
+    made[from].connect(slot, made[to], input ? made[to].inputs.findIndex((i) => i.name === input) : 0)
+  for (const [title, left, top, width, height] of groups) {
+    const group = new LiteGraph.LGraphGroup(title)
+    group.pos = [left, top]
+    group.size = [width, height]
+    app.graph.add(group)
   }
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  await new Promise((resolve) => setTimeout(resolve, 800))
+  // The frontend leaves a new player room for another one's file.
+  for (const [name, { kind, size }] of Object.entries(nodes)) if (kind === 'PreviewAudio') made[name].setSize([...size])
   const prompt = await app.graphToPrompt()
   return JSON.stringify([{ ...app.graph.serialize(), extra: {} }, prompt.output])
 }"""
-# Moves the graph to (margin, margin) at its own size; how wide and tall it is.
-PLACE = """async (margin) => {
-  const boxes = [...app.graph._groups, ...app.graph._nodes].map((item) => item.boundingRect ?? item._bounding)
+RUN = """async () => {
+  const ended = new Promise((resolve) => {
+    for (const kind of ['execution_success', 'execution_error', 'execution_interrupted'])
+      app.api.addEventListener(kind, (event) => resolve([kind, event.detail]), { once: true })
+  })
+  await app.queuePrompt(0, 1)
+  const [kind, detail] = await ended
+  await new Promise((resolve) => setTimeout(resolve, 1500))
+  return kind === 'execution_success' ? '' : JSON.stringify([kind, detail])
+}"""
+# Moves what is to be seen to (margin, margin) at its own size; its width and height.
+PLACE = """async ([margin, ids]) => {
+  const nodes = app.graph._nodes.filter((node) => !ids.length || ids.includes(Number(node.id)))
+  const boxes = [...(ids.length ? [] : app.graph._groups), ...nodes].map((i) => i.boundingRect ?? i._bounding)
   const left = Math.min(...boxes.map((b) => b[0])), top = Math.min(...boxes.map((b) => b[1]))
   app.canvas.deselectAll()
   app.canvas.ds.scale = 1
   app.canvas.ds.offset[0] = margin - left
   app.canvas.ds.offset[1] = margin - top
   app.canvas.setDirty(true, true)
-  await new Promise((resolve) => setTimeout(resolve, 700))
+  await new Promise((resolve) => setTimeout(resolve, 900))
   return [Math.max(...boxes.map((b) => b[0] + b[2])) - left, Math.max(...boxes.map((b) => b[1] + b[3])) - top]
 }"""
 
 
-def photograph(page: Page, path: Path) -> None:
-    """A picture of the graph alone, as it is on the screen."""
-    width, height = page.evaluate(PLACE, MARGIN)
+def photograph(page: Page, path: Path, ids: list[int]) -> None:
+    """Write a picture of the nodes with these ids, or of the whole graph without ids, as they are on the screen."""
+    width, height = page.evaluate(PLACE, [MARGIN, ids])
     page.set_viewport_size({"width": int(width) + 2 * MARGIN, "height": int(height) + 2 * MARGIN})
-    page.evaluate(PLACE, MARGIN)
-    area = {"x": MARGIN - 15, "y": MARGIN - 15, "width": width + 30, "height": height + 30}
-    for quality in range(80, 20, -10):
+    page.evaluate(PLACE, [MARGIN, ids])
+    area = {"x": MARGIN - EDGE, "y": MARGIN - EDGE, "width": width + 2 * EDGE, "height": height + 2 * EDGE}
+    for quality in range(85, 20, -10):
         picture = page.screenshot(type="jpeg", quality=quality, clip=area)
         if len(picture) <= MAX_BYTES:
             break
@@ -106,6 +107,22 @@ def photograph(page: Page, path: Path) -> None:
 
 def write(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def export(page: Page, name: str) -> None:
+    """Build one workflow, write its files, run it, and take its picture."""
+    graph, identity = GRAPHS[name], str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+    table = {key: dataclasses.asdict(node) for key, node in graph.nodes.items()}
+    page.set_viewport_size({"width": 1600, "height": 900})
+    workflow, prompt = json.loads(page.evaluate(BUILD, [identity, table, graph.groups, graph.links]))
+    write(WORKFLOWS / f"{name}.json", workflow)
+    write(WORKFLOWS / "api" / f"{name}.json", prompt)
+    if failed := page.evaluate(RUN):
+        raise SystemExit(f"{name}: {failed}")
+    ids = [number for number, key in enumerate(graph.nodes, 1) if key in graph.crop]
+    photograph(page, WORKFLOWS / f"{name}.jpg", ids)
+    if name == next(iter(GRAPHS)) and "PICTURE" in os.environ:
+        photograph(page, Path(os.environ["PICTURE"]), [])
 
 
 def main(address: str, names: list[str]) -> None:
@@ -118,11 +135,7 @@ def main(address: str, names: list[str]) -> None:
         page.keyboard.press("Escape")
         page.evaluate(PLAIN)
         for name in names:
-            identity = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
-            workflow, prompt = json.loads(page.evaluate(BUILD, [identity, *GRAPHS[name]]))
-            write(WORKFLOWS / f"{name}.json", workflow)
-            write(WORKFLOWS / "api" / f"{name}.json", prompt)
-            photograph(page, WORKFLOWS / f"{name}.jpg")
+            export(page, name)
         browser.close()
 
 

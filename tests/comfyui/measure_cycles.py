@@ -70,7 +70,7 @@ def cycles(server: Server) -> None:
     print(f"before the first load: {server.resident_mb():.0f} MB")
     for cycle in range(1, CYCLES + 1):
         start = time.monotonic()
-        server.run(prompt_of("omnivoice_clone", seed=cycle, steps=4, text="One short sentence."))
+        server.run(prompt_of("03_clone_a_voice", seed=cycle, steps=4, text="One short sentence."))
         took, used = time.monotonic() - start, server.resident_mb()
         server.post("/free", {"unload_models": True, "free_memory": True})
         time.sleep(3.0)  # the worker looks at this once a second
@@ -78,12 +78,12 @@ def cycles(server: Server) -> None:
 
 
 def cancels(server: Server) -> None:
-    server.run(prompt_of("omnivoice_design", seed=1, steps=2, text="Loaded."))
+    server.run(prompt_of("02_design_a_voice", seed=1, steps=2, text="Loaded."))
     found, steps = [], []
     for seed in range(CANCELS):
         asked, last = 0.0, 0.0
         for kind, data in server.events(
-            prompt_of("omnivoice_design", seed=seed, steps=256, text="One sentence, to be cancelled.")
+            prompt_of("02_design_a_voice", seed=seed, steps=256, text="One sentence, to be cancelled.")
         ):
             if kind == "progress":
                 now = time.monotonic()
@@ -96,11 +96,11 @@ def cancels(server: Server) -> None:
         found.append(time.monotonic() - asked)
     middle, step = statistics.median(found), statistics.median(steps)
     print(f"cancel: median {middle:.3f} s, worst {max(found):.3f} s (progress arrives every {step:.3f} s)")
-    server.run(prompt_of("omnivoice_design", seed=2, steps=2, text="Fine again."))
+    server.run(prompt_of("02_design_a_voice", seed=2, steps=2, text="Fine again."))
 
 
 def encodes(server: Server) -> None:
-    prompt = prompt_of("omnivoice_clone", steps=2, text="The first of two.")
+    prompt = prompt_of("03_clone_a_voice", steps=2, text="The first of two.")
     by_kind = {node["class_type"]: key for key, node in prompt.items()}
     say, save = by_kind["OmniVoiceSynthesize"], by_kind["SaveAudio"]
     prompt["90"] = {**prompt[say], "inputs": {**prompt[say]["inputs"], "text": "The second of two."}}

@@ -54,7 +54,7 @@ def check_speech(sound: dict) -> None:
 
 
 def still_works(comfy) -> None:
-    check_speech(comfy.speak(workflow("omnivoice_design", text=f"The next prompt works, {time.monotonic_ns()}.")))
+    check_speech(comfy.speak(workflow("02_design_a_voice", text=f"The next prompt works, {time.monotonic_ns()}.")))
 
 
 def error_text(data: dict) -> str:
@@ -76,29 +76,29 @@ def test_it_loads(comfy) -> None:
 
 
 def test_described_voice(comfy) -> None:
-    check_speech(comfy.speak(workflow("omnivoice_design")))
+    check_speech(comfy.speak(workflow("02_design_a_voice")))
 
 
 def test_cloned_voice(comfy) -> None:
-    check_speech(comfy.speak(workflow("omnivoice_clone")))
+    check_speech(comfy.speak(workflow("03_clone_a_voice")))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 def test_every_dtype(comfy, dtype: str) -> None:
-    prompt = workflow("omnivoice_design")
+    prompt = workflow("02_design_a_voice")
     prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["dtype"] = dtype
     check_speech(comfy.speak(prompt))
 
 
 def test_warnings_reach_the_log(comfy) -> None:
-    prompt = workflow("omnivoice_clone")
+    prompt = workflow("03_clone_a_voice")
     prompt[node_id(prompt, "OmniVoiceReferenceAudio")]["inputs"]["transcript"] = ""
     check_speech(comfy.speak(prompt))
     assert "the reference has no transcript" in comfy.log_text()
 
 
 def test_same_prompt_again_comes_from_the_cache(comfy) -> None:
-    prompt = workflow("omnivoice_design", text="Said once, heard twice.")
+    prompt = workflow("02_design_a_voice", text="Said once, heard twice.")
     comfy.speak(prompt)
     events = list(comfy.events(comfy.submit(prompt)))
     assert events[-1][0] == "execution_success"
@@ -107,7 +107,7 @@ def test_same_prompt_again_comes_from_the_cache(comfy) -> None:
 
 
 def test_every_step_is_reported(comfy) -> None:
-    prompt = workflow("omnivoice_design", text="Progress, please.", steps=6)
+    prompt = workflow("02_design_a_voice", text="Progress, please.", steps=6)
     speak = node_id(prompt, "OmniVoiceSynthesize")
     events = list(comfy.events(comfy.submit(prompt)))
     steps = [data for kind, data in events if kind == "progress" and data["node"] == speak]
@@ -116,7 +116,7 @@ def test_every_step_is_reported(comfy) -> None:
 
 def test_cancel_in_mid_run(comfy) -> None:
     """Cancelled well before the end and at once; the same server then speaks."""
-    prompt = workflow("omnivoice_design", text="A long one. " * 60, steps=256)
+    prompt = workflow("02_design_a_voice", text="A long one. " * 60, steps=256)
     prompt_id, asked, last = comfy.submit(prompt), 0.0, {}
     for kind, data in comfy.events(prompt_id):
         if kind == "progress":
@@ -144,7 +144,7 @@ LINKED = [
 
 @pytest.mark.parametrize("name, kind, value, message", LINKED)
 def test_linked_value_out_of_range(comfy, name: str, kind: str, value: object, message: str) -> None:
-    prompt = workflow("omnivoice_design", **{name: ["99", 0]})
+    prompt = workflow("02_design_a_voice", **{name: ["99", 0]})
     prompt["99"] = {"class_type": kind, "inputs": {"value": value}}
     ended, data = comfy.run(prompt)
     assert ended == "execution_error" and message in error_text(data)
@@ -155,7 +155,7 @@ def test_linked_value_out_of_range(comfy, name: str, kind: str, value: object, m
 @pytest.mark.parametrize("value", ["nan", float("nan")])
 def test_nan(comfy, name: str, value: object) -> None:
     status, body = comfy.request(
-        "/prompt", {"prompt": workflow("omnivoice_design", **{name: value}), "client_id": comfy.client}
+        "/prompt", {"prompt": workflow("02_design_a_voice", **{name: value}), "client_id": comfy.client}
     )
     assert status in (200, 400)
     if status == 200:  # NaN passes min and max
@@ -167,7 +167,7 @@ def test_nan(comfy, name: str, value: object) -> None:
 @pytest.mark.parametrize("literal", [{"kind": "clone", "path": "/etc/passwd"}, "text", 3, [[0.0]]], ids=repr)
 @pytest.mark.parametrize("name", ["model", "voice", "design", "settings"])
 def test_literal_on_a_socket(comfy, name: str, literal: object) -> None:
-    prompt = workflow("omnivoice_design", **{name: literal})
+    prompt = workflow("02_design_a_voice", **{name: literal})
     status, body = comfy.request("/prompt", {"prompt": prompt, "client_id": comfy.client})
     if status == 200:
         ended, data = list(comfy.events(json.loads(body)["prompt_id"]))[-1]
@@ -178,7 +178,7 @@ def test_literal_on_a_socket(comfy, name: str, literal: object) -> None:
 
 
 def test_forged_audio(comfy) -> None:
-    prompt = workflow("omnivoice_clone")
+    prompt = workflow("03_clone_a_voice")
     prompt[node_id(prompt, "OmniVoiceReferenceAudio")]["inputs"]["audio"] = {
         "waveform": [[[0.0]]],
         "sample_rate": 24_000,
@@ -192,7 +192,7 @@ def test_ordinary_bad_values_are_refused_by_the_server(comfy) -> None:
     """Each is named once: ComfyUI repeats the message of validate_inputs for every input that it names."""
     bad = {"steps": -1, "guidance": 25, "speed": 0.1, "duration": -1, "preset": "best", "seed": -1, "text": None}
     for name, value in bad.items():
-        status, body = comfy.request("/prompt", {"prompt": workflow("omnivoice_design", **{name: value})})
+        status, body = comfy.request("/prompt", {"prompt": workflow("02_design_a_voice", **{name: value})})
         errors = json.loads(body)["node_errors"]
         named = [e["extra_info"]["input_name"] for n in errors.values() for e in n["errors"]]
         assert status == 400 and named == [name]
@@ -200,22 +200,22 @@ def test_ordinary_bad_values_are_refused_by_the_server(comfy) -> None:
 
 @pytest.mark.parametrize("language", ["en", "en-US", "English", None])
 def test_language_over_http(comfy, language: str | None) -> None:
-    check_speech(comfy.speak(workflow("omnivoice_design", language=language)))
+    check_speech(comfy.speak(workflow("02_design_a_voice", language=language)))
 
 
 def test_unknown_language(comfy) -> None:
-    ended, data = comfy.run(workflow("omnivoice_design", language="Klingon"))
+    ended, data = comfy.run(workflow("02_design_a_voice", language="Klingon"))
     assert ended == "execution_error" and "language 'Klingon' is not known" in error_text(data)
 
 
 def test_a_wrong_line_is_named(comfy) -> None:
-    ended, data = comfy.run(workflow("omnivoice_design", text="One.\n\n...\n", split_lines=True))
+    ended, data = comfy.run(workflow("02_design_a_voice", text="One.\n\n...\n", split_lines=True))
     assert ended == "execution_error" and 'line 3 ("..."): nothing to speak' in error_text(data)
 
 
 @pytest.mark.parametrize("name", ["../OmniVoice", "/etc", "omnivoice2", ""])
 def test_model_name_outside_the_list(comfy, name: str) -> None:
-    prompt = workflow("omnivoice_design")
+    prompt = workflow("02_design_a_voice")
     prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["model_name"] = name
     status, body = comfy.request("/prompt", {"prompt": prompt})
     assert status == 400 and "model_name must be one of OmniVoice, demo voice" in body.decode()
@@ -225,7 +225,7 @@ def test_linked_model_name_is_checked_by_the_node(comfy) -> None:
     """A string reaches a combo through core's switch node, where the version has one."""
     if "ComfySwitchNode" not in comfy.get("/object_info"):
         pytest.skip("this ComfyUI has no ComfySwitchNode")
-    prompt = workflow("omnivoice_design")
+    prompt = workflow("02_design_a_voice")
     prompt["98"] = {"class_type": "PrimitiveString", "inputs": {"value": "../../../etc"}}
     switch = {"switch": True, "on_true": ["98", 0], "on_false": ["98", 0]}
     prompt["99"] = {"class_type": "ComfySwitchNode", "inputs": switch}
@@ -237,7 +237,7 @@ def test_linked_model_name_is_checked_by_the_node(comfy) -> None:
 
 
 def test_changed_model_is_loaded_anew(comfy) -> None:
-    prompt = workflow("omnivoice_design", text="Before and after.")
+    prompt = workflow("02_design_a_voice", text="Before and after.")
     comfy.speak(prompt)
     with (comfy.base / "models" / "omnivoice" / "OmniVoice" / "config.json").open("a") as file:
         file.write("\n")
@@ -251,7 +251,7 @@ def test_damaged_model(comfy) -> None:
     """Half a weight file, then no codec: refused with a reason, without a path of this machine."""
     folder = comfy.base / "models" / "omnivoice" / "Damaged"
     shutil.copytree(folder.parent / "OmniVoice", folder)
-    prompt = workflow("omnivoice_design")
+    prompt = workflow("02_design_a_voice")
     prompt[node_id(prompt, "LoadOmniVoice")]["inputs"]["model_name"] = "Damaged"
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
@@ -273,12 +273,12 @@ def test_without_a_model_the_nodes_are_there_and_say_what_to_do(comfy_factory: C
     menu = info["LoadOmniVoice"]["input"]["required"]["model_name"]
     (entry,) = menu[0] if isinstance(menu[0], list) else menu[1]["options"]
     assert entry == "demo voice (speaks a small vocabulary)"
-    status, body = bare.request("/prompt", {"prompt": workflow("omnivoice_design"), "client_id": bare.client})
+    status, body = bare.request("/prompt", {"prompt": workflow("02_design_a_voice"), "client_id": bare.client})
     told = " ".join(e["details"] for node in json.loads(body)["node_errors"].values() for e in node["errors"])
     assert (
         status == 400 and "no model found in models/omnivoice" in told and "demo voice" in told and "Download" in told
     )
-    check_speech(bare.speak(workflow("omnivoice_demo")))
+    check_speech(bare.speak(workflow("01_first_sentence")))
 
 
 def test_the_log_stayed_clean(comfy) -> None:

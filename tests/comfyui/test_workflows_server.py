@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import urllib.parse
 import wave
@@ -15,15 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "workflows" / "api"
 # Files that each makes.
 MADE = {
-    "omnivoice_demo": 1,
-    "omnivoice_design": 1,
-    "omnivoice_clone": 1,
-    "omnivoice_lock_voice": 2,
-    "omnivoice_lora": 1,
-    "omnivoice_lines": 3,
-    "omnivoice_dialogue": 2,
-    "omnivoice_video": 1,
-    "omnivoice_train_lora": 2,
+    "01_first_sentence": 2,  # the audio and its picture
+    "02_design_a_voice": 1,
+    "03_clone_a_voice": 1,
+    "04_keep_a_voice": 2,
+    "05_many_lines": 4,  # each line, and all of them
+    "06_dialogue": 1,
+    "07_speech_for_video": 1,
+    "08_apply_a_lora": 1,
+    "09_train_a_lora": 2,  # the loss curve and the audio
 }
 VIDEO = """
 import av, json, sys
@@ -96,7 +97,7 @@ def test_workflow_runs_once(comfy, name: str) -> None:
 
 def test_list_outputs_are_in_order(comfy) -> None:
     """Three lines: their files, seconds and reports tell of the same three, in the order of the lines."""
-    prompt = workflow("omnivoice_lines")
+    prompt = workflow("05_many_lines")
     (say,) = ids(prompt, "OmniVoiceSynthesize")
     prompt["90"] = {"class_type": "PreviewAny", "inputs": {"source": [say, 2]}}
     prompt["91"] = {"class_type": "PreviewAny", "inputs": {"source": [say, 3]}}
@@ -105,19 +106,24 @@ def test_list_outputs_are_in_order(comfy) -> None:
     seconds = [float(text) for text in found["90"]["text"]]
     assert len(seconds) == len(lines) == 3 and seconds[0] < seconds[1] < seconds[2]
     assert all(line in report for line, report in zip(lines, found["91"]["text"], strict=True))
-    heard = [comfy.decode(file)["samples"] / 24_000 for file in files(found)]
-    assert heard == pytest.approx(seconds, abs=1e-4)
+    each, joined = (
+        [comfy.decode(file)["samples"] / 24_000 for file in files({key: found[key]})]
+        for key in sorted(ids(prompt, "PreviewAudio"), key=lambda key: prompt[key]["inputs"]["audio"][0] != say)
+    )
+    assert each == pytest.approx(seconds, abs=1e-4)
+    (join,) = ids(prompt, "OmniVoiceJoinAudio")
+    assert joined == pytest.approx([sum(seconds) + 2 * prompt[join]["inputs"]["gap_seconds"]], abs=1e-4)
 
 
 def test_video_lasts_as_long_as_the_speech(comfy) -> None:
-    prompt = workflow("omnivoice_video")
+    prompt = workflow("07_speech_for_video")
     (say,) = ids(prompt, "OmniVoiceSynthesize")
-    (count,) = ids(prompt, "GetImageSize")
+    (count,) = ids(prompt, "OmniVoiceSecondsToFrames")
     for key, link in {"90": [say, 2], "91": [count, 0]}.items():
         prompt[key] = {"class_type": "PreviewAny", "inputs": {"source": link}}
     found, _ = outputs(comfy, prompt)
     seconds, frames = float(found["90"]["text"][0]), int(found["91"]["text"][0])
-    assert frames == round(seconds * 24) > 24
+    assert frames == math.ceil(seconds * 24) > 24
     (file,) = files({key: output for key, output in found.items() if "images" in output})
     query = urllib.parse.urlencode({k: file[k] for k in ("filename", "subfolder", "type")})
     path = comfy.base / "video.mp4"
@@ -129,7 +135,7 @@ def test_video_lasts_as_long_as_the_speech(comfy) -> None:
 
 
 def test_a_locked_voice_is_saved_for_later(comfy) -> None:
-    prompt = workflow("omnivoice_lock_voice")
+    prompt = workflow("04_keep_a_voice")
     outputs(comfy, prompt)
     assert (comfy.base / "models" / "omnivoice_voices" / "example narrator.safetensors").is_file()
     reread = {
@@ -143,9 +149,9 @@ def test_a_locked_voice_is_saved_for_later(comfy) -> None:
 
 def test_a_reference_is_encoded_once_whatever_uses_it(comfy) -> None:
     """Two Synthesize nodes on one voice; then another text."""
-    prompt = workflow("omnivoice_clone")
+    prompt = workflow("03_clone_a_voice")
     (voice,), (say,), (save,) = (
-        ids(prompt, k) for k in ("OmniVoiceReferenceAudio", "OmniVoiceSynthesize", "SaveAudio")
+        ids(prompt, k) for k in ("OmniVoiceReferenceAudio", "OmniVoiceSynthesize", "PreviewAudio")
     )
     prompt[voice]["inputs"]["transcript"] += " Once."
     prompt["90"] = {**prompt[say], "inputs": {**prompt[say]["inputs"], "text": "The second of two nodes."}}
@@ -157,7 +163,7 @@ def test_a_reference_is_encoded_once_whatever_uses_it(comfy) -> None:
 
 
 def odd(kind: str, transcript: str = "") -> dict:
-    prompt = workflow("omnivoice_clone")
+    prompt = workflow("03_clone_a_voice")
     (voice,), (audio,) = (ids(prompt, k) for k in ("OmniVoiceReferenceAudio", "LoadAudio"))
     prompt["90"] = {"class_type": "OddAudio", "inputs": {"audio": [audio, 0], "kind": kind}}
     prompt[voice]["inputs"].update(audio=["90", 0], transcript=transcript)
@@ -196,7 +202,7 @@ def test_any_rate_and_channel_count(comfy, rate: int, channels: int) -> None:
     with wave.open(str(comfy.base / "input" / name), "wb") as file:
         file.setparams((channels, 2, rate, 0, "NONE", ""))
         file.writeframes((sound * 32_767).astype("<i2").tobytes())
-    prompt = workflow("omnivoice_clone")
+    prompt = workflow("03_clone_a_voice")
     prompt[ids(prompt, "LoadAudio")[0]]["inputs"]["audio"] = name
     (file,) = files(outputs(comfy, prompt)[0])
     assert comfy.decode(file)["rate"] == 24_000
@@ -213,9 +219,25 @@ def test_any_rate_and_channel_count(comfy, rate: int, channels: int) -> None:
     ids=str,
 )
 def test_what_can_be_known_is_refused_at_validation(comfy, values: dict, message: str) -> None:
-    prompt = workflow("omnivoice_design")
+    prompt = workflow("02_design_a_voice")
     prompt[ids(prompt, "OmniVoiceSynthesize")[0]]["inputs"].update(values)
     assert message in refusal(comfy, prompt)
+
+
+def test_a_prompt_with_nothing_but_the_required_inputs_runs(comfy) -> None:
+    """As an engineer writes it by hand for the HTTP interface."""
+    nodes = comfy.get("/object_info")
+    prompt = {
+        key: {**node, "inputs": {k: v for k, v in node["inputs"].items() if k in required(nodes, node) or k == "voice"}}
+        for key, node in workflow("03_clone_a_voice").items()
+    }
+    (say,) = ids(prompt, "OmniVoiceSynthesize")
+    assert "settings" not in prompt[say]["inputs"] and "preset" not in prompt[say]["inputs"]
+    assert len(files(outputs(comfy, prompt)[0])) == 1
+
+
+def required(nodes: dict, node: dict) -> set[str]:
+    return set(nodes[node["class_type"]]["input"].get("required", {}))
 
 
 def test_what_the_browser_asks_for_is_served(comfy) -> None:

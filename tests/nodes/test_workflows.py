@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
+import math
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,25 +18,26 @@ from tests.nodes.export_locale import FILE_MENUS
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = ROOT / "workflows"
 NAMES = sorted(path.stem for path in WORKFLOWS.glob("*.json"))
-# Core nodes that both ComfyUI 0.14.0 and the newest have, and the types of their outputs; no other pack's.
+# Core nodes that both ComfyUI 0.14.0 and the newest have, with the types of their outputs. None is deprecated, and none
+# is another pack's.
 CORE = {
     "LoadAudio": ["AUDIO"],
-    "SaveAudio": ["AUDIO"],
     "PreviewAudio": ["AUDIO"],
+    "PreviewImage": [],
     "AudioConcat": ["AUDIO"],
     "PreviewAny": ["STRING"],
     "PrimitiveFloat": ["FLOAT"],
     "EmptyImage": ["IMAGE"],
-    "GetImageSize": ["INT"] * 3,
-    "ImageScaleBy": ["IMAGE"],
     "CreateVideo": ["VIDEO"],
     "SaveVideo": ["VIDEO"],
     "MarkdownNote": [],
     "SaveLoRA": [],
     "LossGraphNode": [],
+    "Reroute": ["*"],  # of the frontend: it is not in API prompts
 }
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 MAX_PICTURE_BYTES = 300_000
+TITLE = 30  # pixels of a node's title, above its place
 
 
 @pytest.fixture
@@ -48,7 +51,9 @@ def graphs() -> dict[str, tuple]:
     spec = importlib.util.spec_from_file_location("example_graphs", ROOT / "tests" / "comfyui" / "example_graphs.py")
     assert spec and spec.loader
     tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "example_graphs", tables)  # where dataclasses look their module up
+        spec.loader.exec_module(tables)
     return tables.GRAPHS
 
 
@@ -69,23 +74,25 @@ def test_each_workflow_has_an_api_file_and_a_picture(graphs: dict[str, tuple]) -
     for name in NAMES:
         picture = (WORKFLOWS / f"{name}.jpg").read_bytes()
         assert picture.startswith(b"\xff\xd8\xff") and len(picture) <= MAX_PICTURE_BYTES
+    assert len({(WORKFLOWS / f"{name}.jpg").read_bytes() for name in NAMES}) == len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_file_is_what_the_table_says(name: str, graphs: dict[str, tuple]) -> None:
     """Nothing was edited by hand, or forgotten to be exported."""
-    table, groups, links = graphs[name]
+    graph = graphs[name]
     workflow, prompt = read(WORKFLOWS / f"{name}.json"), read(WORKFLOWS / "api" / f"{name}.json")
-    assert [node["type"] for node in workflow["nodes"]] and len(workflow["nodes"]) == len(table)
-    for number, (kind, _, widgets, *title) in enumerate(table.values(), 1):
+    assert workflow["nodes"] and len(workflow["nodes"]) == len(graph.nodes)
+    for number, wanted in enumerate(graph.nodes.values(), 1):
         (node,) = [node for node in workflow["nodes"] if node["id"] == number]
-        assert node["type"] == kind and (not title or not title[0] or node["title"] == title[0])
-        if kind == "MarkdownNote":
-            assert node["widgets_values"][0] == widgets[0]
-        else:
-            assert widgets.items() <= prompt[str(number)]["inputs"].items()
-    assert len(workflow["links"]) == len(links)
-    assert [group["title"] for group in workflow["groups"]] == [title for title, _ in groups if title]
+        assert node["type"] == wanted.kind and (not wanted.title or node["title"] == wanted.title)
+        assert tuple(node["pos"]) == wanted.place
+        if wanted.kind == "MarkdownNote":
+            assert node["widgets_values"][0] == wanted.widgets[0]
+        elif wanted.kind != "Reroute":
+            assert wanted.widgets.items() <= prompt[str(number)]["inputs"].items()
+    assert len(workflow["links"]) == len(graph.links)
+    assert [group["title"] for group in workflow["groups"]] == [group[0] for group in graph.groups]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -133,21 +140,73 @@ def test_saved_widgets_are_those_of_the_schema(name: str, schemas: dict[str, Sim
                 order += [item.id, None] if getattr(item, "control_after_generate", False) else [item.id]
         assert len(node["widgets_values"]) == len(order)
         saved = {key: value for key, value in zip(order, node["widgets_values"]) if key}
-        assert {k: v for k, v in prompt[str(node["id"])]["inputs"].items() if k in saved} == saved
+        sent = {k: v for k, v in prompt[str(node["id"])]["inputs"].items() if not isinstance(v, list)}
+        assert {k: v for k, v in saved.items() if k in sent} == sent
     assert {n["type"] for n in workflow["nodes"]} - set(schemas) <= set(CORE)
 
 
+def box(node: dict) -> tuple[float, float, float, float]:
+    """(left, top, right, bottom) of a node with its title."""
+    (x, y), (width, height) = node["pos"], node["size"]
+    return x, y - TITLE, x + width, y + height
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_lies_on_anything_else(name: str) -> None:
-    """Nodes keep apart, with room for a title, and each is inside one group or in none."""
+def test_nodes_keep_apart(name: str) -> None:
+    """No node covers another, and each is inside one group or outside of all."""
     workflow = read(WORKFLOWS / f"{name}.json")
-    boxes = [(*node["pos"], *node["size"]) for node in workflow["nodes"]]
-    for (ax, ay, aw, ah), (bx, by, bw, bh) in itertools.combinations(boxes, 2):
-        assert ax + aw < bx or bx + bw < ax or ay + ah + 30 < by or by + bh + 30 < ay
+    boxes = [box(node) for node in workflow["nodes"]]
+    for (al, at, ar, ab), (bl, bt, br, bb) in itertools.combinations(boxes, 2):
+        assert ar < bl or br < al or ab < bt or bb < at
     for gx, gy, gw, gh in (group["bounding"] for group in workflow["groups"]):
-        for x, y, w, h in boxes:
-            inside = gx <= x and x + w <= gx + gw and gy <= y - 30 and y + h <= gy + gh
-            assert inside or x + w < gx or gx + gw < x
+        for left, top, right, bottom in boxes:
+            inside = gx <= left and right <= gx + gw and gy <= top and bottom <= gy + gh
+            assert inside or right < gx or gx + gw < left or bottom < gy or gy + gh < top
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_link_passes_behind_a_node(name: str) -> None:
+    """By the frontend's curve, with places of slots as the classic interface draws them, to within a row."""
+    nodes = {node["id"]: node for node in read(WORKFLOWS / f"{name}.json")["nodes"]}
+    for _, origin, out, target, into, _ in read(WORKFLOWS / f"{name}.json")["links"]:
+        start, end = slot(nodes[origin], "outputs", out), slot(nodes[target], "inputs", into)
+        bend = math.dist(start, end) / 4
+        for key in nodes.keys() - {origin, target}:
+            left, top, right, bottom = box(nodes[key])
+            for t in (i / 100 for i in range(101)):
+                x = bezier(t, start[0], start[0] + bend, end[0] - bend, end[0])
+                y = bezier(t, start[1], start[1], end[1], end[1])
+                assert not (left < x < right and top < y < bottom), (origin, target, key)
+
+
+def slot(node: dict, side: str, number: int) -> tuple[float, float]:
+    """Where a link meets a node: sockets in rows from its top; inputs that belong to a widget in the middle of it."""
+    (x, y), (width, height) = node["pos"], node["size"]
+    if side == "inputs" and "widget" in node["inputs"][number]:
+        return x, y + height / 2
+    row = [i for i, item in enumerate(node[side]) if "widget" not in item].index(number)
+    return (x if side == "inputs" else x + width), y + 20 * row + 14
+
+
+def bezier(t: float, a: float, b: float, c: float, d: float) -> float:
+    return (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * b + 3 * (1 - t) * t**2 * c + t**3 * d
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graph_is_readable_on_a_full_hd_screen(name: str) -> None:
+    """It opens at 60 % or more of its size: below that the frontend draws no text."""
+    boxes = [box(node) for node in read(WORKFLOWS / f"{name}.json")["nodes"]]
+    width = max(b[2] for b in boxes) - min(b[0] for b in boxes)
+    height = max(b[3] for b in boxes) - min(b[1] for b in boxes)
+    assert width <= 0.9 * 1920 / 0.6 and height <= 0.9 * 1080 / 0.6
+
+
+def test_the_first_template_is_the_one_for_newcomers() -> None:
+    """It needs no model and no recording, and is the first in the list, which is sorted by name."""
+    prompt = read(WORKFLOWS / "api" / f"{NAMES[0]}.json")
+    (load,) = [node for node in prompt.values() if node["class_type"] == "LoadOmniVoice"]
+    assert load["inputs"]["model_name"].startswith("demo voice")
+    assert not {"LoadAudio", "OmniVoiceDataset", "OmniVoiceLoadVoice"} & {n["class_type"] for n in prompt.values()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,4 +223,4 @@ def test_note_says_where_files_go_and_what_the_licence_is(name: str) -> None:
         if node["class_type"] == "OmniVoiceDataset":
             assert f"**{node['inputs']['folder']}**" in text and "**ComfyUI/input**" in text
     files = {"LoadAudio", "OmniVoiceDataset", "OmniVoiceApplyLoRA", "OmniVoiceLoadVoice"}
-    assert name != "omnivoice_design" or not files & {node["class_type"] for node in prompt.values()}
+    assert name != "02_design_a_voice" or not files & {node["class_type"] for node in prompt.values()}
