@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.audio.joins import join_recordings
 from ..omnivoice.intake.limits import check_number
 from . import host
-from .widgets import CATEGORY, float_input, int_input
+from .widgets import float_input, int_input, node_schema
 
 
 class JoinAudio(io.ComfyNode):
@@ -15,33 +15,16 @@ class JoinAudio(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceJoinAudio",
-            display_name="OmniVoice Join Audio",
-            category=CATEGORY,
-            description="Joins a list of audio into one, with a pause between the items, and reports when each item "
-            "starts.",
+        return node_schema(
+            "OmniVoiceJoinAudio",
+            [io.Audio.Input("audio"), float_input("gap_seconds", 0.3, 0.05)],
+            [
+                io.Audio.Output(display_name="audio"),
+                io.Float.Output(display_name="starts", is_output_list=True),
+                io.Float.Output(display_name="seconds"),
+            ],
             search_aliases=["concatenate audio", "audio concat", "combine audio", "merge audio", "append audio"],
             is_input_list=True,
-            inputs=[
-                io.Audio.Input(
-                    "audio",
-                    tooltip="A list of audio, for example from Synthesize, or a batch. Sample rates and channels "
-                    "may differ: the result has the highest rate, and is stereo if any item is.",
-                ),
-                float_input(
-                    "gap_seconds", 0.3, 0.05, "Silence between two items, in seconds. 0 joins them without a pause."
-                ),
-            ],
-            outputs=[
-                io.Audio.Output(display_name="audio", tooltip="All items in one piece of audio."),
-                io.Float.Output(
-                    display_name="starts",
-                    tooltip="When each item starts in the joined audio, in seconds.",
-                    is_output_list=True,
-                ),
-                io.Float.Output(display_name="seconds", tooltip="Length of the joined audio, in seconds."),
-            ],
         )
 
     @classmethod
@@ -59,26 +42,16 @@ class AudioImage(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceAudioImage",
-            display_name="OmniVoice Audio Image",
-            category=CATEGORY,
-            description="Draws the waveform and the spectrogram of audio, which show pauses, noise and clipping. A "
-            "batch gives a batch of images.",
-            search_aliases=["waveform", "spectrogram", "mel spectrogram", "visualize audio", "plot audio"],
-            inputs=[
-                io.Audio.Input("audio", tooltip="The audio to draw."),
-                io.Combo.Input(
-                    "scale",
-                    options=list(host.pictures.SCALES),
-                    default="mel",
-                    tooltip="Frequency axis of the spectrogram. mel gives low frequencies more room, as hearing does. "
-                    "linear spaces all frequencies evenly.",
-                ),
-                int_input("width", 1024, "Width of the image in pixels.", limits="image_width"),
-                int_input("height", 512, "Height of the image in pixels.", limits="image_height"),
+        return node_schema(
+            "OmniVoiceAudioImage",
+            [
+                io.Audio.Input("audio"),
+                io.Combo.Input("scale", options=[*host.pictures.SCALES], default="mel"),
+                int_input("width", 1024, limits="image_width"),
+                int_input("height", 512, limits="image_height"),
             ],
-            outputs=[io.Image.Output(display_name="image", tooltip="One image for each audio of the batch.")],
+            [io.Image.Output(display_name="image")],
+            search_aliases=["waveform", "spectrogram", "mel spectrogram", "visualize audio", "plot audio"],
         )
 
     @classmethod

@@ -10,16 +10,9 @@ from comfy_api.latest import io
 from ..omnivoice.text.design import design_from_attributes, design_options
 from ..omnivoice.text.free_design import design_from_free_text
 from . import host
-from .widgets import CATEGORY, Design
+from .widgets import Design, node_schema
 
 AUTO = "auto"
-TOOLTIPS = {
-    "gender": "Gender of the voice.",
-    "age": "Age of the voice.",
-    "pitch": "Pitch of the voice.",
-    "style": "whisper makes the voice whisper.",
-    "accent": "Accent of English speech, or dialect of Chinese speech.",
-}
 
 
 def menus() -> dict[str, list[str]]:
@@ -34,33 +27,14 @@ class VoiceDesignAttributes(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceVoiceDesignAttributes",
-            display_name="OmniVoice Voice Design Attributes",
-            category=CATEGORY,
-            description="Describes a voice in words, so that no recording is needed. Works for English and Chinese "
-            "speech.",
-            search_aliases=["voice design", "voice attributes", "speaker"],
-            inputs=[
-                *(
-                    io.Combo.Input(
-                        name,
-                        options=words,
-                        default=AUTO,
-                        optional=True,
-                        tooltip=f"{TOOLTIPS[name]} auto lets the model choose.",
-                    )
-                    for name, words in menus().items()
-                ),
-                io.String.Input(
-                    "description",
-                    default="",
-                    optional=True,
-                    tooltip='The voice in your own words, such as "a deep voice, British lady". A menu takes '
-                    "precedence over it. A warning names the words that it does not understand.",
-                ),
+        return node_schema(
+            "OmniVoiceVoiceDesignAttributes",
+            [
+                *(io.Combo.Input(name, options=words, default=AUTO, optional=True) for name, words in menus().items()),
+                io.String.Input("description", default="", optional=True),
             ],
-            outputs=[Design.Output(display_name="design", tooltip="The described voice, for Synthesize.")],
+            [Design.Output(display_name="design")],
+            search_aliases=["voice design", "voice attributes", "speaker"],
             hidden=[io.Hidden.unique_id],
         )
 

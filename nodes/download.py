@@ -5,7 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from . import host
-from .widgets import CATEGORY
+from .widgets import node_schema
 
 
 class Download(io.ComfyNode):
@@ -14,32 +14,15 @@ class Download(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         names = host.download.model_names()
-        return io.Schema(
-            node_id="OmniVoiceDownload",
-            display_name="OmniVoice Download",
-            category=CATEGORY,
-            description="Downloads a published OmniVoice model into models/omnivoice. You need it once. Files that are "
-            "there already are checked and kept. The weights are CC-BY-NC: no commercial use.",
+        return node_schema(
+            "OmniVoiceDownload",
+            [
+                io.Combo.Input("model", options=names, default=names[0]),
+                io.Boolean.Input("accept_licence", default=False),
+            ],
+            # model_name is a COMBO because a STRING cannot be connected to the menu of Load OmniVoice.
+            [io.Combo.Output(display_name="model_name"), io.String.Output(display_name="report")],
             search_aliases=["get model", "install model", "omnivoice model"],
-            inputs=[
-                io.Combo.Input("model", options=names, default=names[0], tooltip=host.download.menu_tooltip()),
-                io.Boolean.Input(
-                    "accept_licence",
-                    default=False,
-                    tooltip="Switch this on to accept the licences. The weights are CC-BY-NC: no commercial use. "
-                    "Their codec is under the Boson Higgs Audio 2 Community License.",
-                ),
-            ],
-            outputs=[
-                # A STRING cannot be connected to the menu of Load OmniVoice.
-                io.Combo.Output(
-                    display_name="model_name",
-                    tooltip="The model's name. Connect it to model_name of Load OmniVoice, and you need not press R.",
-                ),
-                io.String.Output(
-                    display_name="report", tooltip="What was downloaded, from where, and under which licences."
-                ),
-            ],
             is_output_node=True,
         )
 

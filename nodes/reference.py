@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import MAX_VOICE_TEXT_CHARS, check_text_length
 from . import host
-from .widgets import CATEGORY, Model, Voice
+from .widgets import Model, Voice, node_schema
 
 
 class ReferenceAudio(io.ComfyNode):
@@ -15,30 +15,15 @@ class ReferenceAudio(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceReferenceAudio",
-            display_name="OmniVoice Reference Audio",
-            category=CATEGORY,
-            description="Makes a voice that Synthesize can clone from a recording of 3-10 seconds and its transcript. "
-            "A batch of recordings gives a list of voices.",
-            search_aliases=["voice clone", "clone voice", "reference audio"],
-            inputs=[
-                Model.Input("model", tooltip="From Load OmniVoice."),
-                io.Audio.Input(
-                    "audio",
-                    tooltip="One speaker, little noise, 3-10 seconds. Any sample rate and number of channels works.",
-                ),
-                io.String.Input(
-                    "transcript",
-                    multiline=True,
-                    default="",
-                    dynamic_prompts=False,
-                    optional=True,
-                    tooltip="Exactly what the recording says. Without it, the pace is less natural and the voice less "
-                    "similar. For a batch, write one line for each recording.",
-                ),
+        return node_schema(
+            "OmniVoiceReferenceAudio",
+            [
+                Model.Input("model"),
+                io.Audio.Input("audio"),
+                io.String.Input("transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
             ],
-            outputs=[Voice.Output(display_name="voice", tooltip="The voice, for Synthesize.", is_output_list=True)],
+            [Voice.Output(display_name="voice", is_output_list=True)],
+            search_aliases=["voice clone", "clone voice", "reference audio"],
             hidden=[io.Hidden.unique_id],
         )
 

@@ -10,14 +10,13 @@ from fractions import Fraction
 
 from comfy_api.latest import io
 
-from ..omnivoice.intake.limits import LIMITS, check_choice, check_integer, check_number
+from ..omnivoice.intake.limits import check_choice, check_integer, check_number
 from . import host
-from .widgets import CATEGORY, float_input
+from .widgets import float_input, int_input, node_schema
 
 ROUNDING = {"up": math.ceil, "nearest": lambda frames: math.floor(frames + Fraction(1, 2)), "down": math.floor}
 # A remainder below this is the rounding error of a float: one sample lasts longer at every sample rate.
 _SHORTEST_SECONDS = Fraction(1, 1_000_000)
-_FPS_TOOLTIP = "Frame rate of the video, in frames per second. Fractions such as 23.976 are fine."
 
 
 class SecondsToFrames(io.ComfyNode):
@@ -25,30 +24,15 @@ class SecondsToFrames(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceSecondsToFrames",
-            display_name="OmniVoice Seconds to Frames",
-            category=CATEGORY,
-            description="Computes how many video frames a number of seconds takes, for example to make a video as long "
-            "as its speech.",
+        return node_schema(
+            "OmniVoiceSecondsToFrames",
+            [
+                float_input("seconds", 1.0, 0.01),
+                float_input("fps", 24.0, 0.001),
+                io.Combo.Input("rounding", options=[*ROUNDING], default="up"),
+            ],
+            [io.Int.Output(display_name="frames"), io.Float.Output(display_name="seconds")],
             search_aliases=["video length", "frame count", "fps", "duration to frames", "audio length"],
-            inputs=[
-                float_input(
-                    "seconds", 1.0, 0.01, "The length in seconds. Connect the output seconds of Synthesize here."
-                ),
-                float_input("fps", 24.0, 0.001, _FPS_TOOLTIP),
-                io.Combo.Input(
-                    "rounding",
-                    options=list(ROUNDING),
-                    default="up",
-                    tooltip="What to do with a part of a frame. up: the video is never shorter than the audio. "
-                    "nearest: the closest number of frames. down: the video is never longer than the audio.",
-                ),
-            ],
-            outputs=[
-                io.Int.Output(display_name="frames", tooltip="The number of video frames."),
-                io.Float.Output(display_name="seconds", tooltip="The exact length of that many frames, in seconds."),
-            ],
         )
 
     @classmethod
@@ -63,26 +47,11 @@ class FramesToSeconds(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        limit = LIMITS["video_frames"]
-        return io.Schema(
-            node_id="OmniVoiceFramesToSeconds",
-            display_name="OmniVoice Frames to Seconds",
-            category=CATEGORY,
-            description="Computes how many seconds a number of video frames lasts, for example to make speech exactly "
-            "as long as a video.",
+        return node_schema(
+            "OmniVoiceFramesToSeconds",
+            [int_input("frames", 24, limits="video_frames"), float_input("fps", 24.0, 0.001)],
+            [io.Float.Output(display_name="seconds")],
             search_aliases=["video length", "frame count", "fps", "frames to duration", "video duration"],
-            inputs=[
-                io.Int.Input(
-                    "frames", default=24, min=int(limit.low), max=int(limit.high), tooltip="The number of video frames."
-                ),
-                float_input("fps", 24.0, 0.001, _FPS_TOOLTIP),
-            ],
-            outputs=[
-                io.Float.Output(
-                    display_name="seconds",
-                    tooltip="The length in seconds. Connect it to duration of Synthesize, with exact_length on.",
-                )
-            ],
         )
 
     @classmethod

@@ -9,7 +9,7 @@ from comfy_api.latest import io
 
 from ..omnivoice.text.languages import whisper_languages
 from . import host
-from .widgets import CATEGORY, language_input
+from .widgets import language_input, node_schema
 
 
 class Transcribe(io.ComfyNode):
@@ -17,32 +17,15 @@ class Transcribe(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceTranscribe",
-            display_name="OmniVoice Transcribe",
-            category=CATEGORY,
-            description="Writes down what a recording says, with a Whisper model from models/whisper. Nothing is "
-            "downloaded. The text of any other speech recognition node works as well.",
+        return node_schema(
+            "OmniVoiceTranscribe",
+            [
+                io.Audio.Input("audio"),
+                io.Combo.Input("model_name", options=host.transcribe.model_names()),
+                language_input(whisper_languages()),
+            ],
+            [io.String.Output(display_name="transcript", is_output_list=True)],
             search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
-            inputs=[
-                io.Audio.Input(
-                    "audio", tooltip="Speech of up to 4 hours, at any sample rate. A batch gives a list of transcripts."
-                ),
-                io.Combo.Input(
-                    "model_name",
-                    options=host.transcribe.model_names(),
-                    tooltip="A Whisper folder in models/whisper (config.json, preprocessor_config.json, "
-                    "tokenizer.json, model.safetensors). Press R after you add one.",
-                ),
-                language_input(whisper_languages(), "The language that is spoken. auto lets Whisper detect it."),
-            ],
-            outputs=[
-                io.String.Output(
-                    display_name="transcript",
-                    tooltip="What the recording says, for Reference Audio.",
-                    is_output_list=True,
-                )
-            ],
             hidden=[io.Hidden.unique_id],
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from comfy_api.latest import io
 
 from . import host
-from .widgets import CATEGORY, Model, Voice, all_languages, language_input
+from .widgets import Model, Voice, all_languages, language_input, node_schema
 
 
 class SaveVoice(io.ComfyNode):
@@ -15,46 +15,21 @@ class SaveVoice(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceSaveVoice",
-            display_name="OmniVoice Save Voice",
-            category=CATEGORY,
-            description="Saves a voice into models/omnivoice_voices, for Load Voice. Save only voices that you have "
-            "permission to use: the recording can be restored from the file.",
+        return node_schema(
+            "OmniVoiceSaveVoice",
+            [
+                Voice.Input("voice"),
+                io.String.Input("name", default="my voice"),
+                language_input(all_languages()),
+                io.String.Input("consent", default="", optional=True),
+                io.Boolean.Input("overwrite", default=False, optional=True),
+            ],
+            [
+                Voice.Output(display_name="voice", is_output_list=True),
+                io.String.Output(display_name="info", is_output_list=True),
+            ],
             search_aliases=["save speaker", "voice library", "store voice"],
             is_input_list=True,
-            inputs=[
-                Voice.Input(
-                    "voice",
-                    tooltip="From Reference Audio, or the output voice of Synthesize. A list is saved completely or "
-                    "not at all.",
-                ),
-                io.String.Input(
-                    "name",
-                    default="my voice",
-                    tooltip="The name of the voice and of its file. A slash makes a subfolder: series/anna. Several "
-                    "voices with one name are numbered: anna 1, anna 2.",
-                ),
-                language_input(
-                    all_languages(), "The language of the recording. auto keeps the language that the voice has."
-                ),
-                io.String.Input(
-                    "consent",
-                    default="",
-                    optional=True,
-                    tooltip="Who allowed the use of this voice, when and for what. The note is kept in the file.",
-                ),
-                io.Boolean.Input(
-                    "overwrite",
-                    default=False,
-                    optional=True,
-                    tooltip="Replaces a voice of the same name. Other files are never replaced.",
-                ),
-            ],
-            outputs=[
-                Voice.Output(display_name="voice", tooltip="The same voice, unchanged.", is_output_list=True),
-                io.String.Output(display_name="info", tooltip="One line about the saved voice.", is_output_list=True),
-            ],
             is_output_node=True,
         )
 
@@ -82,35 +57,17 @@ class LoadVoice(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return io.Schema(
-            node_id="OmniVoiceLoadVoice",
-            display_name="OmniVoice Load Voice",
-            category=CATEGORY,
-            description="Loads a voice from models/omnivoice_voices. It sounds exactly as when it was saved, and no "
-            "recording has to be encoded.",
+        return node_schema(
+            "OmniVoiceLoadVoice",
+            [io.Combo.Input("voice_name", options=host.voices.voice_names()), Model.Input("model", optional=True)],
+            [
+                Voice.Output(display_name="voice"),
+                io.String.Output(display_name="transcript"),
+                io.String.Output(display_name="language"),
+                io.String.Output(display_name="info"),
+                io.Audio.Output(display_name="preview"),
+            ],
             search_aliases=["load speaker", "voice library", "saved voice"],
-            inputs=[
-                io.Combo.Input(
-                    "voice_name",
-                    options=host.voices.voice_names(),
-                    tooltip="A voice in models/omnivoice_voices or its subfolders. Press R after you save or copy one.",
-                ),
-                Model.Input("model", optional=True, tooltip="From Load OmniVoice. Only the preview needs it."),
-            ],
-            outputs=[
-                Voice.Output(display_name="voice", tooltip="The voice, for Synthesize."),
-                io.String.Output(display_name="transcript", tooltip="The words spoken in its recording."),
-                io.String.Output(
-                    display_name="language",
-                    tooltip="The language that the voice was saved with, for Synthesize, or auto.",
-                ),
-                io.String.Output(
-                    display_name="info", tooltip="Length, codebooks, language, codec and consent note, in one line."
-                ),
-                io.Audio.Output(
-                    display_name="preview", tooltip="The recording, decoded from the voice. Needs the input model."
-                ),
-            ],
             hidden=[io.Hidden.unique_id],
         )
 

@@ -23,14 +23,6 @@ def model_names() -> list[str]:
     return [*published_models()]
 
 
-def menu_tooltip() -> str:
-    """Return where each model comes from, its size and its licences."""
-    lines = (
-        f"{m.name}: {m.repository}, {m.size / 1e9:.1f} GB, {m.licence_text()}." for m in published_models().values()
-    )
-    return f"{' '.join(lines)} The files are checked byte for byte, and an interrupted download resumes."
-
-
 def check_accepted(accepted: object, model: PublishedModel | None = None) -> bool:
     """Return True if `accepted` is True; raise InputError, which names the licences, otherwise."""
     if accepted is True:

@@ -1,8 +1,8 @@
-"""The nodes' schemas as ComfyUI's English texts and as a snapshot; run by hand, it writes both files.
+"""The nodes' schemas as a snapshot, and their texts as ComfyUI reads them; run by hand, it writes the snapshot.
 
 For maintainers, after a change of a node: `python tests/nodes/export_locale.py`, then look at `git diff`. A line that
-leaves object_info.json or moves in it breaks saved workflows. The translations in locales/ have to follow by hand:
-test_locales.py names what is missing. It needs pytest and no ComfyUI.
+leaves object_info.json or moves in it breaks saved workflows. The texts are in locales/en/nodeDefs.json, where the
+nodes read them; test_locales.py names what a translation lacks. It needs pytest and no ComfyUI.
 """
 
 from __future__ import annotations
@@ -80,9 +80,8 @@ def _input(key: str, item: SimpleNamespace) -> dict[str, object]:
 
 def test_write_files(nodes: dict[str, type]) -> None:
     """Not a test: pytest collects it only when this file is named, as `main` does."""
-    for path, content in ((ENGLISH, english(schemas_of(nodes))), (SNAPSHOT, snapshot(schemas_of(nodes)))):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    content = json.dumps(snapshot(schemas_of(nodes)), ensure_ascii=False, indent=1)
+    SNAPSHOT.write_text(content + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""locales/: English is what the nodes say, and every translation says all of it, with the same words of the program.
+"""locales/: English has every text of the nodes, and each translation has them all, with the same words of the program.
 
 The frontend reads `nodeDefs.<node>.inputs.<input>.name` and so on, dots in an id made underscores. Names and
 descriptions go through its message compiler (vue-i18n), to which { } @ | are syntax.
@@ -91,7 +91,7 @@ def schemas(nodes: dict[str, type]) -> dict[str, SimpleNamespace]:
 def test_english_is_what_the_nodes_say(schemas: dict[str, SimpleNamespace]) -> None:
     expected, found = dict(leaves(english(schemas))), dict(leaves(read(ENGLISH)))
     wrong = sorted(path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path))
-    assert not wrong, f"{wrong[:5]} of {len(wrong)}: run python tests/nodes/export_locale.py, then translate them"
+    assert not wrong, f"{wrong[:5]} of {len(wrong)}: write it in {ENGLISH.name}, or remove it there"
     assert list(read(ENGLISH)) == list(schemas)
 
 

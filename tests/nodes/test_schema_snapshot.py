@@ -77,7 +77,7 @@ def test_nothing_that_workflows_rely_on_went_or_moved(saved: Shape, current: Sha
 def test_snapshot_holds_what_is_new(saved: Shape, current: Shape) -> None:
     """So that the next change of it is seen too."""
     differ = [node for node in current if current[node] != saved.get(node)]
-    assert not differ, f"{differ} gained something: run python tests/nodes/export_locale.py and commit both files"
+    assert not differ, f"{differ} gained something: run python tests/nodes/export_locale.py"
     assert list(saved) == list(current)
 
 
