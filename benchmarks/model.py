@@ -94,7 +94,7 @@ def byte_tokenizer() -> TextTokenizer:
                 "normalizer": {"type": "NFC"},
                 "pre_tokenizer": {"pretokenizers": splitting},
             }
-        )
+        ).encode()
     )
 
 

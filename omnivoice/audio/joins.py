@@ -18,6 +18,8 @@ from ..intake.limits import MAX_TOTAL_SECONDS
 from ..types import Waveform
 from .resample import resample
 
+GAP_SECONDS = 0.3  # fade out, zeros and fade in
+
 
 def _ramp(first: float, last: float, count: int) -> Tensor:
     return torch.from_numpy(np.linspace(first, last, count, dtype=np.float32))
@@ -35,20 +37,20 @@ def fade(samples: Tensor, *, fade_in: int, fade_out: int) -> Tensor:
     return faded
 
 
-def gap_samples(sample_rate: int, gap_seconds: float = 0.3) -> int:
-    """Return the number of zeros between two chunks: the gap less two fades (utils/audio.py:329)."""
-    return int(gap_seconds * sample_rate) // 3
+def gap_samples(sample_rate: int) -> int:
+    """Return the number of zeros between two chunks, as many as each fade has samples (utils/audio.py:329)."""
+    return int(GAP_SECONDS * sample_rate) // 3
 
 
-def join_chunks(chunks: Sequence[Tensor], sample_rate: int, *, gap_seconds: float = 0.3) -> Tensor:
-    """Join chunks [1, N_i] float32 to [1, sum(N_i) + zeros]: fade out, zeros, fade in, a third of the gap each.
+def join_chunks(chunks: Sequence[Tensor], sample_rate: int) -> Tensor:
+    """Join chunks [1, N_i] float32 to [1, sum(N_i) + zeros]: fade out, zeros and fade in, of 0.1 s each.
 
     This is upstream's utils/audio.py:307, except that a chunk shorter than two fades fades over half its length at
     each end, where upstream fades it over its full length. A single chunk is returned unchanged.
     """
     if len(chunks) == 1:
         return chunks[0]
-    count = gap_samples(sample_rate, gap_seconds)
+    count = gap_samples(sample_rate)
     parts: list[Tensor] = []
     for i, chunk in enumerate(chunks):
         if i > 0:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..errors import InputError
-from .boundaries import CHARACTER, CLAUSE, INSIDE, LINE, PARAGRAPH, SENTENCE, SPACE, WEAK, cut_ranks
+from .boundaries import NEVER, PARAGRAPH, SPACE, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
 from .duration import char_weight
@@ -22,8 +22,6 @@ MERGED_PART = 16  # pieces are merged up to 1/16 of the budget before packing
 TENTHS = 10  # weights are multiples of 0.1, and whole numbers add up exactly
 Span = tuple[int, int]
 
-_CUT_EVERYWHERE = (PARAGRAPH, LINE, SENTENCE, WEAK, CLAUSE)
-_CUT_EVENLY = (SPACE, CHARACTER, INSIDE)
 _CUT_COSTS = (2.0, 1.3, 1.0, 0.5, 0.4, 0.15, 0.05, 0.0)  # by rank, from INSIDE to PARAGRAPH; a chunk costs 1
 _MUTE_COST = 10.0  # for a chunk without a letter or number, which the model would turn into noise
 
@@ -44,10 +42,9 @@ def chunk_sentences(text: str, *, max_weight: float) -> list[str]:
         return [joined] if joined else []
     ranks = cut_ranks(joined, line_starts)
     spans = [everything]
-    for rank in _CUT_EVERYWHERE:
-        spans = _split(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=False)
-    for rank in _CUT_EVENLY:
-        spans = _split(spans, measure, budget, [i for i, r in enumerate(ranks) if r >= rank], evenly=True)
+    for rank in range(PARAGRAPH, NEVER, -1):  # at every good place, then evenly where there is none
+        cuts = [i for i, r in enumerate(ranks) if r >= rank]
+        spans = _split(spans, measure, budget, cuts, evenly=rank <= SPACE)
     chunks = _pack(_merge_tiny(spans, measure, budget // MERGED_PART), measure, budget, ranks)
     return [joined[start:end].strip() for start, end in chunks]
 

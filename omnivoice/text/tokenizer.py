@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
-from ..intake.limits import MAX_TOKENIZER_BYTES
 from ..intake.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -45,13 +44,10 @@ class TextTokenizer:
         self.used_ids: frozenset[int] = frozenset(vocab).difference(self.special_ids).union(layout, tags)
 
     @classmethod
-    def from_json(cls, data: str | bytes) -> TextTokenizer:
+    def from_json(cls, data: bytes) -> TextTokenizer:
         """Return the tokenizer in the content of a tokenizer.json; raises CheckpointError for any other."""
-        raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-        if len(raw) > MAX_TOKENIZER_BYTES:
-            raise CheckpointError(f"tokenizer.json must be at most {MAX_TOKENIZER_BYTES} bytes, got {len(raw)}")
         try:
-            table = parse_json(raw, "tokenizer.json")
+            table = parse_json(data, "tokenizer.json")
         except FileError as error:
             raise CheckpointError(str(error)) from None
         if not isinstance(table, dict):

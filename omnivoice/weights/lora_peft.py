@@ -21,6 +21,7 @@ from ..intake.tables import load_table
 MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 200
 MAX_ALPHA_PER_RANK = 1e4
+Patterns = tuple[tuple[re.Pattern[str], float], ...]
 
 # Initialisations that leave the base model unchanged; others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
 UNCHANGED_BASE = (True, False, None, "gaussian", "orthogonal", "eva")
@@ -36,8 +37,8 @@ class PeftSettings:
 
     rank: int
     alpha: float
-    rank_pattern: tuple[tuple[re.Pattern[str], float], ...]
-    alpha_pattern: tuple[tuple[re.Pattern[str], float], ...]
+    rank_pattern: Patterns
+    alpha_pattern: Patterns
     rslora: bool
     saved: tuple[str, ...]
 
@@ -113,9 +114,7 @@ def _number(raw: Mapping[str, object], key: str, *, integer: bool = False) -> fl
     return value
 
 
-def _patterns(
-    raw: Mapping[str, object], key: str, *, integer: bool = False
-) -> tuple[tuple[re.Pattern[str], float], ...]:
+def _patterns(raw: Mapping[str, object], key: str, *, integer: bool = False) -> Patterns:
     table = raw.get(key) or {}
     if not isinstance(table, dict) or len(table) > MAX_PATTERNS:
         raise LoraError(f"adapter_config.json: {key} must be an object of at most {MAX_PATTERNS} patterns")
@@ -131,5 +130,5 @@ def _compiled(pattern: str, key: str) -> re.Pattern[str]:
     return re.compile(rf"(?:.*\.)?(?:{pattern})$")
 
 
-def _pick(patterns: tuple[tuple[re.Pattern[str], float], ...], module: str, default: float) -> float:
+def _pick(patterns: Patterns, module: str, default: float) -> float:
     return next((value for pattern, value in patterns if pattern.match(module)), default)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import CheckpointError, TextError
-from omnivoice.intake.limits import MAX_TOKENIZER_BYTES
 from omnivoice.text.tokenizer import LAYOUT_TOKENS, TextTokenizer
 
 PIECES = [
@@ -39,13 +38,13 @@ def small(asset: Callable[[str], object]) -> dict:
     return asset("small_tokenizer.json")
 
 
-def edited(table: dict, **changes: object) -> str:
+def edited(table: dict, **changes: object) -> bytes:
     """The tokenizer.json of `table` with changes; model__x changes its model's x."""
     table = copy.deepcopy(table)
     for name, value in changes.items():
         part, _, key = name.partition("__")
         (table[part] if key else table)[key or part] = value
-    return json.dumps(table)
+    return json.dumps(table).encode()
 
 
 def test_published_ids(tokenizer: TextTokenizer) -> None:
@@ -137,15 +136,14 @@ def test_foreign_files_are_refused(small: dict, changes: dict, complaint: str) -
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        ("", "not valid JSON"),
-        ("[]", "not a JSON object"),
-        ("[" * 100_000, "nested too deeply"),
+        (b"", "not valid JSON"),
+        (b"[]", "not a JSON object"),
+        (b"[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "not UTF-8"),
-        (b" " * (MAX_TOKENIZER_BYTES + 1), "at most 20971520 bytes, got 20971521"),
-        ('{"model": NaN}', "not valid JSON"),
+        (b'{"model": NaN}', "not valid JSON"),
     ],
 )
-def test_broken_files_are_refused(data: str | bytes, complaint: str) -> None:
+def test_broken_files_are_refused(data: bytes, complaint: str) -> None:
     with pytest.raises(CheckpointError, match=complaint):
         TextTokenizer.from_json(data)
 
@@ -195,7 +193,7 @@ def test_mutated_files_load_or_are_refused(small: dict) -> None:
                 break
             place = place[key]
         try:
-            TextTokenizer.from_json(json.dumps(table)).encode("Hello <|text_end|>")
+            TextTokenizer.from_json(json.dumps(table).encode()).encode("Hello <|text_end|>")
             loaded += 1
         except CheckpointError:
             pass
