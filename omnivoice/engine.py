@@ -19,9 +19,15 @@ from .audio.reference import LONG_SECONDS
 from .constants import SAMPLE_RATE
 from .devices import COMPUTE_DTYPES, best_dtype, codec_device
 from .errors import InputError
-from .generate.budget import free_memory, rows_per_batch
 from .generate.codec import Codec
-from .generate.estimate import CPU_LIBRARIES, SamplingMemory, estimate_decoding, estimate_encoding, estimate_run
+from .generate.estimate import (
+    CPU_LIBRARIES,
+    SamplingMemory,
+    estimate_decoding,
+    estimate_encoding,
+    estimate_run,
+    free_memory,
+)
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import make_plan
@@ -230,4 +236,4 @@ class Engine:
 
     def _runner(self, free_bytes: int | None) -> Runner:
         free_bytes = free_memory(self.sampler.device) if free_bytes is None else free_bytes
-        return Runner(self.sampler, self.tokenizer, rows_per_batch(free_bytes, self._memory))
+        return Runner(self.sampler, self.tokenizer, self._memory.rows_within(free_bytes))

@@ -70,7 +70,11 @@ class ApproximateSteps:
 
     def __call__(self, codes: Tensor) -> Tensor:
         now = next(self._passes)
-        conditional, unconditional = self._logits(codes, now), self._unconditional
+        packed, cache = self._packed[now], self._prefixes
+        kv = None if cache is None else cache.refresh if now.prefix else cache.reuse
+        rows = packed.rows(self._lm, codes, packed.base)
+        conditional = self._lm(rows, packed.layout, targets_only=self._speedups.targets_only, kv=kv)
+        unconditional = self._unconditional
         if now.unconditional and self._guided:
             conditional, unconditional = conditional.chunk(2)
             if self._sampling.unconditional_every > 1:
@@ -78,13 +82,6 @@ class ApproximateSteps:
         return guided_log_probs(
             conditional, unconditional, self._sampling.guidance, self._speedups, self._lm.config.audio_mask_id
         )
-
-    def _logits(self, codes: Tensor, now: Pass) -> Tensor:
-        """Return the logits [R, K, V] of the documents of this pass."""
-        packed, cache = self._packed[now], self._prefixes
-        kv = None if cache is None else cache.refresh if now.prefix else cache.reuse
-        rows = packed.rows(self._lm, codes, packed.base)
-        return self._lm(rows, packed.layout, targets_only=self._speedups.targets_only, kv=kv)
 
 
 def conditional_only(packed: PackedItems) -> PackedItems:

@@ -14,8 +14,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
-from ..errors import InputError, TextError
-from ..intake.limits import MAX_AUDIO_SECONDS
+from ..errors import InputError
 from ..text.characters import is_spoken
 from ..text.chunking import chunk_sentences, chunk_upstream
 from ..text.clean import join_lines
@@ -32,7 +31,7 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
     """Return the chunks of the cleaned pieces, which still contain line breaks, and whether the text was chunked.
 
     tail_samples: silence after the last piece; a given duration includes it. Raises InputError for a duration that
-    leaves no time besides the pauses, and TextError for a chunk that is too long to be generated in one go.
+    leaves no time besides the pauses.
     """
     estimates = [_estimate(join_lines(piece.text), _reference(request.voice), _speed(request)) for piece in pieces]
     frames: list[float] = list(estimates)
@@ -48,11 +47,10 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
     chunked = len(pieces) > 1 or frames[0] > threshold
     if chunked and request.chunking == "upstream":
         speed = sum(estimates) / sum(frames) * _speed(request)
-        chunks = _estimated(cuts, pauses, request.voice, speed, as_upstream=True)
-        return _bounded(chunks), True
+        return _estimated(cuts, pauses, request.voice, speed, as_upstream=True), True
     chunks = _estimated(cuts, pauses, request.voice, _speed(request), as_upstream=False)
     total = _total(request, chunks, tail_samples)
-    return _bounded(chunks if total is None else _share(chunks, total)), chunked
+    return chunks if total is None else _share(chunks, total), chunked
 
 
 def _refuse_full(request: GenerationRequest, cuts: Sequence[Sequence[str]], silence: int) -> None:
@@ -64,17 +62,6 @@ def _refuse_full(request: GenerationRequest, cuts: Sequence[Sequence[str]], sile
                 f"duration must be at least {least:g} for this text, whose pauses last {silence / SAMPLE_RATE:g} s, "
                 f"got {request.duration:g}: give more, or shorten the pauses"
             )
-
-
-def _bounded(chunks: list[Chunk]) -> list[Chunk]:
-    """Return the chunks; refuse one longer than a duration may be, because its memory would be unlimited."""
-    seconds = max(chunk.frames for chunk in chunks) / FRAME_RATE
-    if seconds > MAX_AUDIO_SECONDS:
-        raise TextError(
-            f"a chunk of the text would be {seconds:.0f} s long, at most {MAX_AUDIO_SECONDS} s are allowed: use "
-            'chunking="sentences", and check the speed and the transcript of the voice'
-        )
-    return chunks
 
 
 def _speed(request: GenerationRequest) -> float:

@@ -1,4 +1,4 @@
-"""Estimates of the working memory of a run in bytes, in addition to the weights, for a host that must make room.
+"""Estimates of the working memory of a run in bytes, in addition to the weights, and how many rows fit into it.
 
 They count the tensors that exist at the same time at the largest points of the code: in a layer of the language model
 (`lm/body.py`), in guidance over the logits (`step.py`), and in the codec. A test compares them with the bytes that
@@ -12,12 +12,22 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import torch
+
 from ..codec.acoustic import RESIDUAL_REACH
 from ..codec.hubert import TILE_FRAMES
 from ..codec.model import WINDOW_FRAMES
 from ..codec.tiling import TILE_LENGTH
 from ..config import CodecConfig, LMConfig
 from ..types import GenerationPlan, Sampling
+
+# 3.6 TFLOP a step at the published sizes. By calculation, not measurement, this takes longer than launching the kernels
+# on any current GPU: a larger batch gains nothing, needs more memory and checks for Cancel less often.
+MOST_ROWS = 4096
+# One clone (435 rows for 5 s) keeps a CPU busy: four together were no faster per item. Four lines of 1 s (85 rows each)
+# were about a fifth faster together, because the weights are read once for all (1 thread, medians on a busy machine).
+MOST_ROWS_ON_CPU = 512
+SHARE = 0.5  # of the free memory; the rest covers workspaces of libraries, fragmentation and 25 % error of the estimate
 
 FLOAT32 = 4
 CHOOSING = 4.3  # tensors [K, T, V] of `step._choose`: noise, likeliest values and their indices, kept, scaled, sum
@@ -78,6 +88,15 @@ class SamplingMemory:
         sizes = [BatchSize(0, (1,), Sampling(), guided=guided) for guided in (True, False)]
         return max(self.batch_bytes(size) / size.rows for size in sizes)
 
+    def rows_within(self, free_bytes: int | None) -> int:
+        """Return the most packed rows of a batch, at least 1: an item larger than that gets its own batch.
+
+        free_bytes: in addition to the weights; None if unknown. A share of it is used, so that the memory of other
+        programs is left alone. `run.py` splits batches by this; the split changes no token.
+        """
+        most = MOST_ROWS_ON_CPU if self.on_cpu else MOST_ROWS
+        return most if free_bytes is None else max(1, min(most, int(free_bytes * SHARE / self.row_bytes())))
+
     def _layer(self, size: BatchSize) -> int:
         """Return the bytes at the largest point of a layer: rotation in float32, attention or feed-forward."""
         lm, itemsize = self.lm, self.itemsize
@@ -99,6 +118,14 @@ class SamplingMemory:
         converted = logits * (FLOAT32 + (itemsize if itemsize != FLOAT32 else 0)) + size.targets * E * itemsize
         guided = 2 * logits * FLOAT32  # with guidance 2 + 1 + 1 halves, without 1 + 1
         return size.rows * E * itemsize + max(converted, guided)
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Return the free bytes of a CUDA device, including those that torch has reserved; None for other devices."""
+    if device.type != "cuda":
+        return None
+    reserve = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + reserve
 
 
 def estimate_run(
@@ -145,7 +172,8 @@ def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> in
 
 
 def _features(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> float:
-    """Numbers that live after HuBERT's first convolution: its output, normalised (on a CPU beforehand), activated."""
+    """Return how many numbers exist after HuBERT's first convolution: its output, normalised (on a CPU in place of it)
+    and activated."""
     config = codec.semantic
     samples = seconds * codec.semantic_sample_rate
     if on_cpu:
@@ -154,5 +182,6 @@ def _features(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> float:
 
 
 def _stage(inputs: float, outputs: float, inside: float, share: float) -> float:
-    """Numbers that live in one stage: all at once, or in the last of many tiles of this share, or when those join."""
+    """Return how many numbers exist in one stage: `inside` at once, or in the last of many tiles of this share of the
+    stage, or when the tiles are joined."""
     return inputs + (inside if share >= 1 else max(2 * outputs, (1 - share) * outputs + share * inside))

@@ -41,17 +41,15 @@ def seeded_generator(seed: int) -> torch.Generator:
 
 @dataclass(frozen=True, eq=False)
 class ItemNoise:
-    """Noise of one item: for each step, the position draw [K, T] in [0, 1) or None, and the state of the class draw."""
+    """Noise of one item.
+
+    shape: (K, T, V). positions: Gumbel noise [steps, K, T] float32 for choosing positions, 0 at steps that reveal
+    nothing; None when it is off. class_states: for each step, the generator's state before the class draw, or None.
+    """
 
     shape: tuple[int, int, int]
-    position: tuple[Tensor | None, ...]
+    positions: Tensor | None
     class_states: tuple[Tensor | None, ...]
-
-    def positions_gumbel(self) -> Tensor:
-        """Return Gumbel noise [steps, K, T] float32 for choosing positions; 0 at steps that draw none."""
-        K, T, _ = self.shape
-        off = torch.zeros(K, T)
-        return torch.stack([off if uniform is None else gumbel(uniform) for uniform in self.position])
 
     def class_gumbel(self, step: int, device: torch.device) -> Tensor | None:
         """Return Gumbel noise [K, T, V] float32 for sampling tokens, or None when it is off."""
@@ -87,16 +85,15 @@ def draw_noise(
 
     generators[i] is advanced. Items may share a generator; they then draw from it in turn at every step.
     """
-    items = range(len(shapes))
-    position: list[list[Tensor | None]] = [[] for _ in items]
-    states: list[list[Tensor | None]] = [[] for _ in items]
-    for step in range(sampling.steps):
-        for i in items:
+    items, steps = range(len(shapes)), sampling.steps
+    drawn = [torch.zeros(steps, K, T) if sampling.position_temperature > 0 else None for K, T, _ in shapes]
+    states: list[list[Tensor | None]] = [[None] * steps for _ in items]
+    for step in range(steps):
+        for i in (i for i in items if counts[i][step]):
             K, T, V = shapes[i]
-            reveals = counts[i][step] > 0
-            states[i].append(generators[i].get_state() if reveals and sampling.class_temperature > 0 else None)
-            if states[i][-1] is not None:
+            if sampling.class_temperature > 0:
+                states[i][step] = generators[i].get_state()
                 torch.rand(K, T, V, generator=generators[i])
-            draws = reveals and sampling.position_temperature > 0
-            position[i].append(torch.rand(K, T, generator=generators[i]) if draws else None)
-    return [ItemNoise(shapes[i], tuple(position[i]), tuple(states[i])) for i in items]
+            if (positions := drawn[i]) is not None:
+                positions[step] = gumbel(torch.rand(K, T, generator=generators[i]))
+    return [ItemNoise(shapes[i], drawn[i], tuple(states[i])) for i in items]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_TOTAL_SECONDS, check_choice, check_number, shown
+from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_number, shown
 from ..intake.text_in import clean_text
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
@@ -42,6 +42,12 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(request, spoken, tail_samples)
+    seconds = max(chunk.frames for chunk in chunks) / FRAME_RATE
+    if seconds > MAX_AUDIO_SECONDS:
+        raise TextError(
+            f"a chunk of the text would be {seconds:.0f} s long, at most {MAX_AUDIO_SECONDS} s are allowed: use "
+            'chunking="sentences", and check the speed and the transcript of the voice'
+        )
     seconds = sum(chunk.frames for chunk in chunks) / FRAME_RATE
     if seconds > MAX_TOTAL_SECONDS:
         raise TextError(

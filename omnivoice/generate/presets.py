@@ -5,17 +5,9 @@
 
 `fast` also uses two approximations (`approximate.py`). It is the default of the MLX port, Remember2015/omnivoice-mlx
 (`SamplerConfig(16, cache_refresh=8, uncond_every=3)`), whose research log (sections 4 and 5) measured it on the
-published weights, in 8 bits with float16 activations on an M2 Max:
-
-    32 steps                                  RTF 0.381   CER 0.73 %   similarity 0.746   UTMOS 2.826
-    16 steps                                  RTF 0.194   CER 0.98 %   similarity 0.746   UTMOS 2.838
-    and the prefix recomputed every 8 steps   RTF 0.133   CER 0.73 %   similarity 0.737   UTMOS 2.835
-      the same again, in a second series                  CER 0.33 %   similarity 0.746   UTMOS 2.826
-    and the unconditional half every 3 steps  RTF 0.106   CER 0.40 %   similarity 0.747   UTMOS 2.835
-
-RTF is processing time per second of speech, for three sentences. Quality is the mean of 20 Chinese sentences, three
-times each, cloned from one 3.7 s recording. The two series of one setting differ by as much as the settings do, so
-the log calls the quality unchanged. Other languages and described voices were not measured.
+published weights, in 8 bits with float16 activations on an M2 Max. Quality is the mean of 20 Chinese sentences, three
+times each, cloned from one 3.7 s recording. Two series of one setting differ by as much as the settings do, so the log
+calls the quality unchanged. Other languages and described voices were not measured. All rows are in `docs/speed.md`.
 """
 
 from __future__ import annotations

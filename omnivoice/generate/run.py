@@ -4,8 +4,8 @@ Chunks that depend on nothing run first and may run together: short texts, chunk
 first chunks. The chunks that take their voice from a first chunk run after it. Upstream runs the first chunks of all
 long texts, then the second ones, and so on (models/omnivoice.py:680-720, 900-1010). Its order matters only for the
 noise of one shared generator, so that noise is drawn in upstream's order before anything runs. With a generator for
-each request, noise is drawn when a batch starts. Batches have a limited size (see `budget`). Neither the order nor the
-split into batches changes a token.
+each request, noise is drawn when a batch starts. Batches have a limited size (see
+`SamplingMemory.rows_within`). Neither the order nor the split into batches changes a token.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from torch import Tensor
 from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
-from .budget import MOST_ROWS
-from .estimate import BatchSize
+from .estimate import MOST_ROWS, BatchSize
 from .noise import ItemNoise, item_noise, seeded_generator
 from .pack import Item
 from .sample import Sampler

@@ -85,13 +85,12 @@ class Revealer:
         """Return the revealer of items with this noise, packed in this order."""
         K, frames = noises[0].shape[0], [noise.shape[1] for noise in noises]
         cells = torch.arange(K * sum(frames)).view(K, -1).split(frames, dim=1)
-        draws = any(uniform is not None for noise in noises for uniform in noise.position)
-        positions = torch.cat([noise.positions_gumbel() for noise in noises], dim=2).to(device) if draws else None
+        drawn = [noise.positions for noise in noises if noise.positions is not None]
         samples = any(state is not None for noise in noises for state in noise.class_states)
         return cls(
             layers=torch.arange(K, device=device)[:, None],
             cells=tuple(part.flatten().to(device) for part in cells),
-            positions=positions,
+            positions=torch.cat(drawn, dim=2).to(device) if drawn else None,
             noises=tuple(noises) if samples else (),
             sampling=sampling,
             mask_id=mask_id,

@@ -1,8 +1,8 @@
 """Audio from files that libsndfile cannot read (M4A, AAC, WebM, video), through PyAV if it is installed.
 
-FFmpeg is a network client by nature: a playlist inside a file makes it fetch. It therefore gets our own open file, a
-list of plain formats and no protocol at all. What it decodes is counted as it comes, since a header can claim any rate
-and 87 kB can hold ten minutes.
+FFmpeg can open network addresses: a playlist inside a file makes it fetch them. So it gets an open file, a list of
+plain formats and no protocol. Decoded samples are counted as they arrive, because a header can claim any rate and 87 kB
+can hold ten minutes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The chunks of WAV and AIFF files: where the samples start, and how many bytes of them the file claims to have.
 
-libsndfile reads the samples. It does not say whether a file is cut short, and it takes a length of 0, which some
-recorders write when they do not know better, literally. This module tells the one and repairs the other. Opens no file.
+libsndfile reads the samples. It does not report that a file is cut short, and it believes a length of 0, which some
+recorders write when they do not know the length. This module detects the first and repairs the second. Opens no file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The estimate of working memory against the bytes that tensors really hold, and batches cut by a budget."""
+"""The estimate of working memory against the bytes that tensors really hold, and batches cut by a estimate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from benchmarks.model import byte_tokenizer, fill
 from omnivoice import Engine, GenerationRequest, Sampling, VoicePrompt, Waveform
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import AcousticConfig, CodecConfig, LMConfig, SemanticConfig
-from omnivoice.generate import budget
-from omnivoice.generate.budget import rows_per_batch
+from omnivoice.generate import estimate
 from omnivoice.generate.codec import Codec
 from omnivoice.generate.estimate import CPU_LIBRARIES, BatchSize, SamplingMemory
 from omnivoice.generate.graphs import StepGraphs
@@ -94,7 +93,7 @@ def engine(request: pytest.FixtureRequest, tiny: Engine) -> Engine:
 
 
 def request(text: str = TEXT, *, reference: int = 0, seconds: float = 3.0, **sampling: float) -> GenerationRequest:
-    """`text` in so many seconds of sound, by a voice of so many frames; `LONG` is cut."""
+    """`text` in so many seconds of audio, by a voice of so many frames; `LONG` is cut."""
     codes = torch.arange(8 * reference).view(8, reference) % 250
     voice = VoicePrompt(codes=codes, text="Good morning everyone.", rms=0.1) if reference else None
     settings, cut = Sampling(**{"steps": 2, **sampling}), CUT if text == LONG else {}
@@ -118,10 +117,10 @@ CASES = {
 
 @pytest.mark.parametrize(
     "case, rows",
-    [*((case, budget.MOST_ROWS_ON_CPU) for case in CASES), ("lines", 1), ("lines", 10**6), ("long_text", 10**6)],
+    [*((case, estimate.MOST_ROWS_ON_CPU) for case in CASES), ("lines", 1), ("lines", 10**6), ("long_text", 10**6)],
 )
 def test_estimate_is_what_tensors_take(engine: Engine, case: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_ROWS_ON_CPU", rows)
+    monkeypatch.setattr(estimate, "MOST_ROWS_ON_CPU", rows)
     plans = engine.plan(CASES[case])
     _, count = tensor_peak(lambda: engine.generate_plans(plans))
     assert 0.75 <= (engine.estimate_bytes(plans) - CPU_LIBRARIES) / count.peak <= 1.25, count.largest
@@ -133,8 +132,8 @@ def test_estimate_of_encoding(engine: Engine, seconds: int) -> None:
     waveform = Waveform(noise * 0.1, 24_000)
     engine.encode_voice(waveform)  # reads the weights, which are not counted, and probes the machine
     _, count = tensor_peak(lambda: engine.encode_voice(waveform, "Good morning."))
-    estimate = engine.estimate_encode_bytes(waveform, "Good morning.") - CPU_LIBRARIES
-    assert 0.75 <= estimate / count.peak <= 1.25, count.largest
+    expected = engine.estimate_encode_bytes(waveform, "Good morning.") - CPU_LIBRARIES
+    assert 0.75 <= expected / count.peak <= 1.25, count.largest
 
 
 def test_a_long_reference_without_transcript_is_trimmed_first(tiny: Engine) -> None:
@@ -160,20 +159,20 @@ def test_a_batch_within_the_rows_is_within_the_memory(
 ) -> None:
     """Whatever the rows are: prefix or target, guided or not."""
     memory = SamplingMemory(PUBLISHED, itemsize, on_cpu)
-    rows = rows_per_batch(free, memory)
-    assert 1 <= rows <= (budget.MOST_ROWS_ON_CPU if on_cpu else budget.MOST_ROWS)
+    rows = memory.rows_within(free)
+    assert 1 <= rows <= (estimate.MOST_ROWS_ON_CPU if on_cpu else estimate.MOST_ROWS)
     frames = max(1, int(rows * share) // (2 if guided else 1))
     size = BatchSize(max(0, rows - frames * (2 if guided else 1)), (frames,), Sampling(), guided)
     if rows > 1:
-        assert memory.batch_bytes(size) <= 1.01 * budget.SHARE * free
+        assert memory.batch_bytes(size) <= 1.01 * estimate.SHARE * free
 
 
 def test_rows_for_some_amounts_of_memory() -> None:
     """At the published sizes a row takes some 90 kB, so half a gigabyte is enough for the largest batch."""
     memory = SamplingMemory(PUBLISHED, 2, on_cpu=False)
     assert 60e3 < memory.row_bytes() < 110e3
-    rows = [rows_per_batch(free, memory) for free in (0, 10**8, 2 * 10**8, 10**9, None)]
-    assert rows[0] == 1 and rows[3] == rows[4] == budget.MOST_ROWS
+    rows = [memory.rows_within(free) for free in (0, 10**8, 2 * 10**8, 10**9, None)]
+    assert rows[0] == 1 and rows[3] == rows[4] == estimate.MOST_ROWS
     assert 400 < rows[1] < rows[2] < 1200
 
 
@@ -208,10 +207,10 @@ def test_chunks_run_together_unless_one_becomes_the_voice(tiny: Engine) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 def test_memory_changes_no_token(tiny: Engine, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = tiny.plan([CASES["lines"][0], *CASES["long_text"], *CASES["long_text_without_reference"]])
-    monkeypatch.setattr(budget, "MOST_ROWS_ON_CPU", budget.MOST_ROWS)
+    monkeypatch.setattr(estimate, "MOST_ROWS_ON_CPU", estimate.MOST_ROWS)
     memory, speeches, sizes = SamplingMemory(tiny.lm.config, tiny.lm.get_dtype().itemsize, on_cpu=True), [], []
     for rows in (1, 500, 1500):
-        free = int(rows * memory.row_bytes() / budget.SHARE) + 1
+        free = int(rows * memory.row_bytes() / estimate.SHARE) + 1
         generator = torch.Generator().manual_seed(3) if shared else None
         speeches.append(tiny.generate_plans(plans, generator=generator, free_bytes=free))
         sizes.append(tiny.estimate_bytes(plans, free_bytes=free))
