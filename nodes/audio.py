@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.audio.joins import join_recordings
 from ..omnivoice.intake.limits import check_number
 from . import host
-from .widgets import float_input, int_input, node_schema
+from .widgets import float_input, int_input, with_texts
 
 
 class JoinAudio(io.ComfyNode):
@@ -15,16 +15,18 @@ class JoinAudio(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceJoinAudio",
-            [io.Audio.Input("audio"), float_input("gap_seconds", 0.3, 0.05)],
-            [
-                io.Audio.Output(display_name="audio"),
-                io.Float.Output(display_name="starts", is_output_list=True),
-                io.Float.Output(display_name="seconds"),
-            ],
-            search_aliases=["concatenate audio", "audio concat", "combine audio", "merge audio", "append audio"],
-            is_input_list=True,
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceJoinAudio",
+                inputs=[io.Audio.Input("audio"), float_input("gap_seconds", 0.3, 0.05)],
+                outputs=[
+                    io.Audio.Output(display_name="audio"),
+                    io.Float.Output(display_name="starts", is_output_list=True),
+                    io.Float.Output(display_name="seconds"),
+                ],
+                search_aliases=["concatenate audio", "audio concat", "combine audio", "merge audio", "append audio"],
+                is_input_list=True,
+            )
         )
 
     @classmethod
@@ -42,16 +44,18 @@ class AudioImage(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceAudioImage",
-            [
-                io.Audio.Input("audio"),
-                io.Combo.Input("scale", options=[*host.pictures.SCALES], default="mel"),
-                int_input("width", 1024, limits="image_width"),
-                int_input("height", 512, limits="image_height"),
-            ],
-            [io.Image.Output(display_name="image")],
-            search_aliases=["waveform", "spectrogram", "mel spectrogram", "visualize audio", "plot audio"],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceAudioImage",
+                inputs=[
+                    io.Audio.Input("audio"),
+                    io.Combo.Input("scale", options=[*host.pictures.SCALES], default="mel"),
+                    int_input("width", 1024, limits="image_width"),
+                    int_input("height", 512, limits="image_height"),
+                ],
+                outputs=[io.Image.Output(display_name="image")],
+                search_aliases=["waveform", "spectrogram", "mel spectrogram", "visualize audio", "plot audio"],
+            )
         )
 
     @classmethod

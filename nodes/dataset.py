@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from comfy_api.latest import io
 
 from . import host
-from .widgets import Model, TrainingData, all_languages, language_input, node_schema
+from .widgets import Model, TrainingData, all_languages, language_input, with_texts
 
 
 class Dataset(io.ComfyNode):
@@ -15,25 +15,27 @@ class Dataset(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceDataset",
-            [
-                Model.Input("model"),
-                io.Combo.Input("folder", options=host.dataset.folder_names(), default=host.dataset.NO_FOLDER),
-                language_input(all_languages()),
-                io.String.Input("instruct", default="", optional=True),
-                io.Audio.Input("audio", optional=True),
-                io.String.Input("text", multiline=True, default="", dynamic_prompts=False, optional=True),
-            ],
-            [
-                TrainingData.Output(display_name="dataset"),
-                io.String.Output(display_name="report"),
-                io.Int.Output(display_name="clips"),
-                io.Float.Output(display_name="seconds"),
-            ],
-            search_aliases=["training data", "fine-tune", "lora training", "ljspeech"],
-            hidden=[io.Hidden.unique_id],
-            is_input_list=True,
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceDataset",
+                inputs=[
+                    Model.Input("model"),
+                    io.Combo.Input("folder", options=host.dataset.folder_names(), default=host.dataset.NO_FOLDER),
+                    language_input(all_languages()),
+                    io.String.Input("instruct", default="", optional=True),
+                    io.Audio.Input("audio", optional=True),
+                    io.String.Input("text", multiline=True, default="", dynamic_prompts=False, optional=True),
+                ],
+                outputs=[
+                    TrainingData.Output(display_name="dataset"),
+                    io.String.Output(display_name="report"),
+                    io.Int.Output(display_name="clips"),
+                    io.Float.Output(display_name="seconds"),
+                ],
+                search_aliases=["training data", "fine-tune", "lora training", "ljspeech"],
+                hidden=[io.Hidden.unique_id],
+                is_input_list=True,
+            )
         )
 
     @classmethod

@@ -10,7 +10,7 @@ from comfy_api.latest import io
 from ..omnivoice.text.design import design_from_attributes, design_options
 from ..omnivoice.text.free_design import design_from_free_text
 from . import host
-from .widgets import Design, node_schema
+from .widgets import Design, with_texts
 
 AUTO = "auto"
 
@@ -27,15 +27,20 @@ class VoiceDesignAttributes(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceVoiceDesignAttributes",
-            [
-                *(io.Combo.Input(name, options=words, default=AUTO, optional=True) for name, words in menus().items()),
-                io.String.Input("description", default="", optional=True),
-            ],
-            [Design.Output(display_name="design")],
-            search_aliases=["voice design", "voice attributes", "speaker"],
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceVoiceDesignAttributes",
+                inputs=[
+                    *(
+                        io.Combo.Input(name, options=words, default=AUTO, optional=True)
+                        for name, words in menus().items()
+                    ),
+                    io.String.Input("description", default="", optional=True),
+                ],
+                outputs=[Design.Output(display_name="design")],
+                search_aliases=["voice design", "voice attributes", "speaker"],
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from . import host
-from .widgets import node_schema
+from .widgets import with_texts
 
 
 class Download(io.ComfyNode):
@@ -14,16 +14,17 @@ class Download(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         names = host.download.model_names()
-        return node_schema(
-            "OmniVoiceDownload",
-            [
-                io.Combo.Input("model", options=names, default=names[0]),
-                io.Boolean.Input("accept_licence", default=False),
-            ],
-            # model_name is a COMBO because a STRING cannot be connected to the menu of Load OmniVoice.
-            [io.Combo.Output(display_name="model_name"), io.String.Output(display_name="report")],
-            search_aliases=["get model", "install model", "omnivoice model"],
-            is_output_node=True,
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceDownload",
+                inputs=[
+                    io.Combo.Input("model", options=names, default=names[0]),
+                    io.Boolean.Input("accept_licence", default=False),
+                ],
+                outputs=[io.Combo.Output(display_name="model_name"), io.String.Output(display_name="report")],
+                search_aliases=["get model", "install model", "omnivoice model"],
+                is_output_node=True,
+            )
         )
 
     @classmethod

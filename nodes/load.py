@@ -6,7 +6,7 @@ from comfy_api.latest import io
 
 from ..omnivoice.devices import AUTO, DTYPES, FASTEST
 from . import host
-from .widgets import Model, node_schema
+from .widgets import Model, with_texts
 
 
 class LoadOmniVoice(io.ComfyNode):
@@ -15,17 +15,19 @@ class LoadOmniVoice(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         models, dtypes = host.models.model_names(), [AUTO, *DTYPES, FASTEST]
-        return node_schema(
-            "LoadOmniVoice",
-            [
-                io.Combo.Input("model_name", options=models),
-                io.Combo.Input("dtype", options=dtypes, default=AUTO, optional=True, advanced=True),
-                io.Combo.Input(
-                    "graphs", options=[*host.models.GRAPH_MODES], default=AUTO, optional=True, advanced=True
-                ),
-            ],
-            [Model.Output(display_name="model")],
-            search_aliases=["tts", "text to speech", "omnivoice model"],
+        return with_texts(
+            io.Schema(
+                node_id="LoadOmniVoice",
+                inputs=[
+                    io.Combo.Input("model_name", options=models),
+                    io.Combo.Input("dtype", options=dtypes, default=AUTO, optional=True, advanced=True),
+                    io.Combo.Input(
+                        "graphs", options=[*host.models.GRAPH_MODES], default=AUTO, optional=True, advanced=True
+                    ),
+                ],
+                outputs=[Model.Output(display_name="model")],
+                search_aliases=["tts", "text to speech", "omnivoice model"],
+            )
         )
 
     @classmethod

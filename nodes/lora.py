@@ -5,7 +5,7 @@ from __future__ import annotations
 from comfy_api.latest import io
 
 from . import host
-from .widgets import Model, float_input, node_schema
+from .widgets import Model, float_input, with_texts
 
 
 class ApplyLoRA(io.ComfyNode):
@@ -13,17 +13,19 @@ class ApplyLoRA(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceApplyLoRA",
-            [
-                Model.Input("model"),
-                io.Combo.Input("lora_name", options=host.lora.lora_names(), default=host.lora.NO_FILE),
-                float_input("strength", 1.0, 0.01),
-                io.LoraModel.Input("lora", optional=True),
-            ],
-            [Model.Output(display_name="model"), io.String.Output(display_name="report")],
-            search_aliases=["lora", "adapter", "peft", "fine-tune"],
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceApplyLoRA",
+                inputs=[
+                    Model.Input("model"),
+                    io.Combo.Input("lora_name", options=host.lora.lora_names(), default=host.lora.NO_FILE),
+                    float_input("strength", 1.0, 0.01),
+                    io.LoraModel.Input("lora", optional=True),
+                ],
+                outputs=[Model.Output(display_name="model"), io.String.Output(display_name="report")],
+                search_aliases=["lora", "adapter", "peft", "fine-tune"],
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

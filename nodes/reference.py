@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.errors import InputError
 from ..omnivoice.intake.limits import MAX_VOICE_TEXT_CHARS, check_text_length
 from . import host
-from .widgets import Model, Voice, node_schema
+from .widgets import Model, Voice, with_texts
 
 
 class ReferenceAudio(io.ComfyNode):
@@ -15,16 +15,18 @@ class ReferenceAudio(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceReferenceAudio",
-            [
-                Model.Input("model"),
-                io.Audio.Input("audio"),
-                io.String.Input("transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
-            ],
-            [Voice.Output(display_name="voice", is_output_list=True)],
-            search_aliases=["voice clone", "clone voice", "reference audio"],
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceReferenceAudio",
+                inputs=[
+                    Model.Input("model"),
+                    io.Audio.Input("audio"),
+                    io.String.Input("transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
+                ],
+                outputs=[Voice.Output(display_name="voice", is_output_list=True)],
+                search_aliases=["voice clone", "clone voice", "reference audio"],
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

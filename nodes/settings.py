@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.generate.plan import CHUNKING
 from . import host
 from .inputs import synthesize as speech
-from .widgets import Settings, float_input, int_input, node_schema
+from .widgets import Settings, float_input, int_input, with_texts
 
 DEFAULTS, SAMPLING = speech.DEFAULTS, speech.DEFAULTS.sampling
 
@@ -17,27 +17,29 @@ class OmniVoiceSettings(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceSettings",
-            [
-                int_input("steps", 0, low=0, optional=True),
-                float_input("guidance", SAMPLING.guidance, 0.1, optional=True),
-                float_input("t_shift", SAMPLING.t_shift, 0.01, optional=True),
-                float_input("layer_penalty", SAMPLING.layer_penalty, 0.5, optional=True),
-                float_input("position_temperature", SAMPLING.position_temperature, 0.5, optional=True),
-                float_input("class_temperature", SAMPLING.class_temperature, 0.1, optional=True),
-                io.Boolean.Input("denoise", default=DEFAULTS.denoise, optional=True),
-                io.Boolean.Input("post_process", default=DEFAULTS.post_process, optional=True),
-                float_input("pad_seconds", DEFAULTS.pad_seconds, 0.05, optional=True),
-                float_input("fade_seconds", DEFAULTS.fade_seconds, 0.05, optional=True),
-                io.Combo.Input("chunking", options=[*CHUNKING], default=DEFAULTS.chunking, optional=True),
-                float_input("chunk_seconds", DEFAULTS.chunk_seconds, 0.5, optional=True),
-                float_input("chunk_threshold_seconds", DEFAULTS.chunk_threshold_seconds, 0.5, optional=True),
-                int_input("unconditional_every", 0, low=0, optional=True),
-                int_input("prefix_every", 0, low=0, optional=True),
-            ],
-            [Settings.Output(display_name="settings")],
-            search_aliases=["tts settings", "sampling", "steps", "chunking"],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceSettings",
+                inputs=[
+                    int_input("steps", 0, low=0, optional=True),
+                    float_input("guidance", SAMPLING.guidance, 0.1, optional=True),
+                    float_input("t_shift", SAMPLING.t_shift, 0.01, optional=True),
+                    float_input("layer_penalty", SAMPLING.layer_penalty, 0.5, optional=True),
+                    float_input("position_temperature", SAMPLING.position_temperature, 0.5, optional=True),
+                    float_input("class_temperature", SAMPLING.class_temperature, 0.1, optional=True),
+                    io.Boolean.Input("denoise", default=DEFAULTS.denoise, optional=True),
+                    io.Boolean.Input("post_process", default=DEFAULTS.post_process, optional=True),
+                    float_input("pad_seconds", DEFAULTS.pad_seconds, 0.05, optional=True),
+                    float_input("fade_seconds", DEFAULTS.fade_seconds, 0.05, optional=True),
+                    io.Combo.Input("chunking", options=[*CHUNKING], default=DEFAULTS.chunking, optional=True),
+                    float_input("chunk_seconds", DEFAULTS.chunk_seconds, 0.5, optional=True),
+                    float_input("chunk_threshold_seconds", DEFAULTS.chunk_threshold_seconds, 0.5, optional=True),
+                    int_input("unconditional_every", 0, low=0, optional=True),
+                    int_input("prefix_every", 0, low=0, optional=True),
+                ],
+                outputs=[Settings.Output(display_name="settings")],
+                search_aliases=["tts settings", "sampling", "steps", "chunking"],
+            )
         )
 
     @classmethod

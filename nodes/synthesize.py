@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from ..omnivoice.generate.presets import PRESETS
 from . import host
 from .inputs import synthesize as speech
-from .widgets import Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input, node_schema
+from .widgets import Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input, with_texts
 
 TEXT = "The weather is beautiful today."  # a sentence that the demo voice can say
 
@@ -17,31 +17,33 @@ class Synthesize(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceSynthesize",
-            [
-                Model.Input("model"),
-                io.String.Input("text", multiline=True, default=TEXT, dynamic_prompts=False),
-                int_input("seed", 0, control_after_generate=True, optional=True),
-                io.Combo.Input("preset", options=[*PRESETS], default=speech.PRESET, optional=True),
-                language_input(all_languages()),
-                float_input("speed", 1.0, 0.05, optional=True),
-                float_input("duration", 0.0, 0.1, optional=True),
-                io.Boolean.Input("exact_length", default=False, optional=True),
-                io.Boolean.Input("split_lines", default=False, optional=True),
-                Voice.Input("voice", optional=True),
-                Design.Input("design", optional=True),
-                Settings.Input("settings", optional=True),
-            ],
-            [
-                io.Audio.Output(display_name="audio", is_output_list=True),
-                Voice.Output(display_name="voice", is_output_list=True),
-                io.Float.Output(display_name="seconds", is_output_list=True),
-                io.String.Output(display_name="report", is_output_list=True),
-            ],
-            search_aliases=["tts", "text to speech", "speak", "speech", "omnivoice"],
-            is_input_list=True,
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceSynthesize",
+                inputs=[
+                    Model.Input("model"),
+                    io.String.Input("text", multiline=True, default=TEXT, dynamic_prompts=False),
+                    int_input("seed", 0, control_after_generate=True, optional=True),
+                    io.Combo.Input("preset", options=[*PRESETS], default=speech.PRESET, optional=True),
+                    language_input(all_languages()),
+                    float_input("speed", 1.0, 0.05, optional=True),
+                    float_input("duration", 0.0, 0.1, optional=True),
+                    io.Boolean.Input("exact_length", default=False, optional=True),
+                    io.Boolean.Input("split_lines", default=False, optional=True),
+                    Voice.Input("voice", optional=True),
+                    Design.Input("design", optional=True),
+                    Settings.Input("settings", optional=True),
+                ],
+                outputs=[
+                    io.Audio.Output(display_name="audio", is_output_list=True),
+                    Voice.Output(display_name="voice", is_output_list=True),
+                    io.Float.Output(display_name="seconds", is_output_list=True),
+                    io.String.Output(display_name="report", is_output_list=True),
+                ],
+                search_aliases=["tts", "text to speech", "speak", "speech", "omnivoice"],
+                is_input_list=True,
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

@@ -12,7 +12,7 @@ from comfy_api.latest import io
 
 from ..omnivoice.intake.limits import check_choice, check_integer, check_number
 from . import host
-from .widgets import float_input, int_input, node_schema
+from .widgets import float_input, int_input, with_texts
 
 ROUNDING = {"up": math.ceil, "nearest": lambda frames: math.floor(frames + Fraction(1, 2)), "down": math.floor}
 # A remainder below this is the rounding error of a float: one sample lasts longer at every sample rate.
@@ -24,15 +24,17 @@ class SecondsToFrames(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceSecondsToFrames",
-            [
-                float_input("seconds", 1.0, 0.01),
-                float_input("fps", 24.0, 0.001),
-                io.Combo.Input("rounding", options=[*ROUNDING], default="up"),
-            ],
-            [io.Int.Output(display_name="frames"), io.Float.Output(display_name="seconds")],
-            search_aliases=["video length", "frame count", "fps", "duration to frames", "audio length"],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceSecondsToFrames",
+                inputs=[
+                    float_input("seconds", 1.0, 0.01),
+                    float_input("fps", 24.0, 0.001),
+                    io.Combo.Input("rounding", options=[*ROUNDING], default="up"),
+                ],
+                outputs=[io.Int.Output(display_name="frames"), io.Float.Output(display_name="seconds")],
+                search_aliases=["video length", "frame count", "fps", "duration to frames", "audio length"],
+            )
         )
 
     @classmethod
@@ -47,11 +49,13 @@ class FramesToSeconds(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceFramesToSeconds",
-            [int_input("frames", 24, limits="video_frames"), float_input("fps", 24.0, 0.001)],
-            [io.Float.Output(display_name="seconds")],
-            search_aliases=["video length", "frame count", "fps", "frames to duration", "video duration"],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceFramesToSeconds",
+                inputs=[int_input("frames", 24, limits="video_frames"), float_input("fps", 24.0, 0.001)],
+                outputs=[io.Float.Output(display_name="seconds")],
+                search_aliases=["video length", "frame count", "fps", "frames to duration", "video duration"],
+            )
         )
 
     @classmethod

@@ -8,7 +8,7 @@ from ..omnivoice.train.clips import Dataset
 from ..omnivoice.train.settings import PRESETS
 from . import host
 from .inputs.training import RUN_NAME, TrainingOptions, check_run_name
-from .widgets import Model, TrainingData, TrainingSettings, float_input, int_input, node_schema
+from .widgets import Model, TrainingData, TrainingSettings, float_input, int_input, with_texts
 
 
 class TrainLoRA(io.ComfyNode):
@@ -17,31 +17,33 @@ class TrainLoRA(io.ComfyNode):
     @classmethod
     def define_schema(cls) -> io.Schema:
         loras, fixed = host.training.lora_names(), io.ControlAfterGenerate.fixed
-        return node_schema(
-            "OmniVoiceTrainLoRA",
-            [
-                Model.Input("model"),
-                TrainingData.Input("dataset"),
-                io.Combo.Input("preset", options=[*PRESETS], default="voice"),
-                io.String.Input("run_name", default=RUN_NAME),
-                int_input("seed", 0, control_after_generate=fixed),
-                int_input("steps", 0, limits="training_steps", low=0),
-                float_input("learning_rate", 0.0, 1e-7, low=0.0),
-                int_input("rank", 0, limits="lora_rank", low=0),
-                io.Combo.Input("existing_lora", options=loras, default=host.training.NO_LORA, optional=True),
-                io.Boolean.Input("resume", default=True, optional=True),
-                TrainingSettings.Input("settings", optional=True),
-            ],
-            [
-                io.LoraModel.Output(display_name="lora"),
-                io.LossMap.Output(display_name="loss_map"),
-                io.Int.Output(display_name="steps"),
-                io.String.Output(display_name="report"),
-            ],
-            search_aliases=["fine-tune", "finetune", "training", "lora", "train voice"],
-            hidden=[io.Hidden.unique_id],
-            is_output_node=True,
-            is_experimental=True,
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceTrainLoRA",
+                inputs=[
+                    Model.Input("model"),
+                    TrainingData.Input("dataset"),
+                    io.Combo.Input("preset", options=[*PRESETS], default="voice"),
+                    io.String.Input("run_name", default=RUN_NAME),
+                    int_input("seed", 0, control_after_generate=fixed),
+                    int_input("steps", 0, limits="training_steps", low=0),
+                    float_input("learning_rate", 0.0, 1e-7, low=0.0),
+                    int_input("rank", 0, limits="lora_rank", low=0),
+                    io.Combo.Input("existing_lora", options=loras, default=host.training.NO_LORA, optional=True),
+                    io.Boolean.Input("resume", default=True, optional=True),
+                    TrainingSettings.Input("settings", optional=True),
+                ],
+                outputs=[
+                    io.LoraModel.Output(display_name="lora"),
+                    io.LossMap.Output(display_name="loss_map"),
+                    io.Int.Output(display_name="steps"),
+                    io.String.Output(display_name="report"),
+                ],
+                search_aliases=["fine-tune", "finetune", "training", "lora", "train voice"],
+                hidden=[io.Hidden.unique_id],
+                is_output_node=True,
+                is_experimental=True,
+            )
         )
 
     @classmethod

@@ -18,35 +18,37 @@ class TrainingSettings(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return widgets.node_schema(
-            "OmniVoiceTrainingSettings",
-            [
-                _number("batch_size"),
-                _number("batch_tokens"),
-                _number("grad_accumulation_steps"),
-                _menu("optimizer", OPTIMIZERS),
-                _menu("schedule", SCHEDULES),
-                _number("warmup", 0.01, "share"),
-                _number("weight_decay", 0.01, "share"),
-                _number("max_grad_norm", 0.1),
-                _number("alpha", 1.0, "lora_alpha"),
-                _number("dropout", 0.01),
-                _switch("rslora"),
-                _menu("audio_modules", AUDIO_MODULES),
-                _menu("lora_dtype", LORA_DTYPES),
-                _menu("training_dtype", TRAINING_DTYPES),
-                _switch("gradient_checkpointing"),
-                _switch("offloading"),
-                _number("validation", 0.01),
-                _number("validate_every", limits="every"),
-                _number("patience"),
-                _number("save_every", limits="every"),
-                _number("sample_every", limits="every"),
-                io.String.Input("sample_text", default=SAMPLE_TEXT, optional=True),
-                _menu("on_cancel", (STOP, KEEP)),
-            ],
-            [widgets.TrainingSettings.Output(display_name="settings")],
-            search_aliases=["training options", "hyperparameters", "lora settings"],
+        return widgets.with_texts(
+            io.Schema(
+                node_id="OmniVoiceTrainingSettings",
+                inputs=[
+                    _number("batch_size"),
+                    _number("batch_tokens"),
+                    _number("grad_accumulation_steps"),
+                    _menu("optimizer", OPTIMIZERS),
+                    _menu("schedule", SCHEDULES),
+                    _number("warmup", 0.01, "share"),
+                    _number("weight_decay", 0.01, "share"),
+                    _number("max_grad_norm", 0.1),
+                    _number("alpha", 1.0, "lora_alpha"),
+                    _number("dropout", 0.01),
+                    _switch("rslora"),
+                    _menu("audio_modules", AUDIO_MODULES),
+                    _menu("lora_dtype", LORA_DTYPES),
+                    _menu("training_dtype", TRAINING_DTYPES),
+                    _switch("gradient_checkpointing"),
+                    _switch("offloading"),
+                    _number("validation", 0.01),
+                    _number("validate_every", limits="every"),
+                    _number("patience"),
+                    _number("save_every", limits="every"),
+                    _number("sample_every", limits="every"),
+                    io.String.Input("sample_text", default=SAMPLE_TEXT, optional=True),
+                    _menu("on_cancel", (STOP, KEEP)),
+                ],
+                outputs=[widgets.TrainingSettings.Output(display_name="settings")],
+                search_aliases=["training options", "hyperparameters", "lora settings"],
+            )
         )
 
     @classmethod

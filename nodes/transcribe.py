@@ -9,7 +9,7 @@ from comfy_api.latest import io
 
 from ..omnivoice.text.languages import whisper_languages
 from . import host
-from .widgets import language_input, node_schema
+from .widgets import language_input, with_texts
 
 
 class Transcribe(io.ComfyNode):
@@ -17,16 +17,18 @@ class Transcribe(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceTranscribe",
-            [
-                io.Audio.Input("audio"),
-                io.Combo.Input("model_name", options=host.transcribe.model_names()),
-                language_input(whisper_languages()),
-            ],
-            [io.String.Output(display_name="transcript", is_output_list=True)],
-            search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceTranscribe",
+                inputs=[
+                    io.Audio.Input("audio"),
+                    io.Combo.Input("model_name", options=host.transcribe.model_names()),
+                    language_input(whisper_languages()),
+                ],
+                outputs=[io.String.Output(display_name="transcript", is_output_list=True)],
+                search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from comfy_api.latest import io
 
 from . import host
-from .widgets import Model, Voice, all_languages, language_input, node_schema
+from .widgets import Model, Voice, all_languages, language_input, with_texts
 
 
 class SaveVoice(io.ComfyNode):
@@ -15,22 +15,24 @@ class SaveVoice(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceSaveVoice",
-            [
-                Voice.Input("voice"),
-                io.String.Input("name", default="my voice"),
-                language_input(all_languages()),
-                io.String.Input("consent", default="", optional=True),
-                io.Boolean.Input("overwrite", default=False, optional=True),
-            ],
-            [
-                Voice.Output(display_name="voice", is_output_list=True),
-                io.String.Output(display_name="info", is_output_list=True),
-            ],
-            search_aliases=["save speaker", "voice library", "store voice"],
-            is_input_list=True,
-            is_output_node=True,
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceSaveVoice",
+                inputs=[
+                    Voice.Input("voice"),
+                    io.String.Input("name", default="my voice"),
+                    language_input(all_languages()),
+                    io.String.Input("consent", default="", optional=True),
+                    io.Boolean.Input("overwrite", default=False, optional=True),
+                ],
+                outputs=[
+                    Voice.Output(display_name="voice", is_output_list=True),
+                    io.String.Output(display_name="info", is_output_list=True),
+                ],
+                search_aliases=["save speaker", "voice library", "store voice"],
+                is_input_list=True,
+                is_output_node=True,
+            )
         )
 
     @classmethod
@@ -57,18 +59,23 @@ class LoadVoice(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        return node_schema(
-            "OmniVoiceLoadVoice",
-            [io.Combo.Input("voice_name", options=host.voices.voice_names()), Model.Input("model", optional=True)],
-            [
-                Voice.Output(display_name="voice"),
-                io.String.Output(display_name="transcript"),
-                io.String.Output(display_name="language"),
-                io.String.Output(display_name="info"),
-                io.Audio.Output(display_name="preview"),
-            ],
-            search_aliases=["load speaker", "voice library", "saved voice"],
-            hidden=[io.Hidden.unique_id],
+        return with_texts(
+            io.Schema(
+                node_id="OmniVoiceLoadVoice",
+                inputs=[
+                    io.Combo.Input("voice_name", options=host.voices.voice_names()),
+                    Model.Input("model", optional=True),
+                ],
+                outputs=[
+                    Voice.Output(display_name="voice"),
+                    io.String.Output(display_name="transcript"),
+                    io.String.Output(display_name="language"),
+                    io.String.Output(display_name="info"),
+                    io.Audio.Output(display_name="preview"),
+                ],
+                search_aliases=["load speaker", "voice library", "saved voice"],
+                hidden=[io.Hidden.unique_id],
+            )
         )
 
     @classmethod

@@ -6,7 +6,7 @@ tooltips are in locales/, where ComfyUI finds the translations too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -25,22 +25,19 @@ TrainingData = io.Custom("OMNIVOICE_DATASET")  # omnivoice train.clips.Dataset: 
 TrainingSettings = io.Custom("OMNIVOICE_TRAINING_SETTINGS")  # inputs.training.TrainingOptions: for Train LoRA
 
 
-def node_schema(node_id: str, inputs: Sequence[io.Input], outputs: Sequence[io.Output], **options: object) -> io.Schema:
-    """Return a schema with the texts that locales/en/nodeDefs.json has for the node, its inputs and its outputs."""
-    texts = _english()[node_id]
-    for item in inputs:
+def with_texts(schema: io.Schema) -> io.Schema:
+    """Return `schema` with the pack's category and the texts that locales/en/nodeDefs.json has for the node.
+
+    Each node calls io.Schema with a literal `node_id`: ComfyUI-Manager finds a pack's nodes by reading its source.
+    """
+    texts = _english()[schema.node_id]
+    schema.display_name, schema.description = texts["display_name"], texts["description"]
+    schema.category = "audio/omnivoice"
+    for item in schema.inputs:
         item.tooltip = texts["inputs"][item.id]["tooltip"]
-    for number, output in enumerate(outputs):
+    for number, output in enumerate(schema.outputs):
         output.tooltip = texts["outputs"][str(number)]["tooltip"]
-    return io.Schema(
-        node_id=node_id,
-        display_name=texts["display_name"],
-        category="audio/omnivoice",
-        description=texts["description"],
-        inputs=[*inputs],
-        outputs=[*outputs],
-        **options,
-    )
+    return schema
 
 
 @cache

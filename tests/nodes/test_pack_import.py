@@ -5,6 +5,7 @@ In a process of its own, without ComfyUI. It must be quick, import nothing heavy
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -142,3 +143,18 @@ def test_speech_needs_neither_soundfile_nor_a_downloader(run_with_pack: Callable
     found = run_with_pack(LOAD + SPEAK_WITHOUT_LIBRARIES)
     assert found["seconds"] > 0 and len(found["said"]) == 2
     assert all("needs the package soundfile" in line and "pip install soundfile" in line for line in found["said"])
+
+
+def test_the_manager_finds_every_node_in_the_source(nodes: dict[str, type], root: Path) -> None:
+    """ComfyUI-Manager lists a pack's nodes by a literal node_id in a call of Schema inside a subclass of ComfyNode."""
+    found = [
+        keyword.value.value
+        for file in sorted((root / "nodes").glob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "io.ComfyNode" for base in node.bases)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "io.Schema"
+        for keyword in call.keywords
+        if keyword.arg == "node_id" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert sorted(found) == sorted(nodes)
