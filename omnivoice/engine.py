@@ -131,7 +131,7 @@ class Engine:
         on_step: OnStep | None = None,
         generator: torch.Generator | None = None,
     ) -> list[Speech]:
-        """Speak every request and return the results in order. Kinds of voice may be mixed; each request has its seed.
+        """Speak every request and return the results in order. Each request has its own voice and seed.
 
         generator: one shared CPU generator instead of the seeds, drawn from in upstream's order. on_step(done, total)
         may raise to cancel. Raises InputError before any model runs, and NumericError if the output is not finite;
@@ -225,7 +225,7 @@ class Engine:
         return CPU_LIBRARIES * on_cpu + estimate_encoding(seconds, self.codec.config, on_cpu=on_cpu)
 
     def estimate_decode_bytes(self, voice: VoicePrompt) -> int:
-        """Return the working memory of `decode_voice(voice)` in addition to the weights; raises as that does."""
+        """Return the working memory of `decode_voice(voice)` in addition to the weights; raises what it raises."""
         check_voice(voice, self.codec)
         on_cpu = self.codec.device.type == "cpu"
         return CPU_LIBRARIES * on_cpu + estimate_decoding(voice.frames, self.codec.config, on_cpu=on_cpu)

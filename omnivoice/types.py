@@ -43,7 +43,7 @@ class Waveform:
         if samples.ndim == 2 and samples.shape[0] == 0:
             raise AudioError("samples must have at least one channel, got [0, N]")
         rate = self.sample_rate
-        if isinstance(rate, bool) or not isinstance(rate, Integral) or rate < 1:  # numpy's integers will do
+        if isinstance(rate, bool) or not isinstance(rate, Integral) or rate < 1:  # numpy's integers are accepted
             raise AudioError(f"sample_rate must be a whole number of Hz >= 1, got {rate!r}")
         object.__setattr__(self, "sample_rate", int(rate))
         flat = samples.detach().to(device="cpu", dtype=torch.float32)

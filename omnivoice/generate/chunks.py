@@ -31,7 +31,7 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
     """Return the chunks of the cleaned pieces, which still contain line breaks, and whether the text was chunked.
 
     tail_samples: silence after the last piece; a given duration includes it. Raises InputError for a duration that
-    leaves no time besides the pauses.
+    leaves no time for speech.
     """
     estimates = [_estimate(join_lines(piece.text), _reference(request.voice), _speed(request)) for piece in pieces]
     frames: list[float] = list(estimates)
@@ -43,7 +43,7 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
         _cut(request, piece.text, n) if n > threshold else [join_lines(piece.text)] for piece, n in zip(pieces, frames)
     ]
     pauses = [round(piece.pause_seconds * SAMPLE_RATE) for piece in pieces]
-    _refuse_full(request, cuts, sum(pauses) + tail_samples)
+    _check_duration(request, cuts, sum(pauses) + tail_samples)
     chunked = len(pieces) > 1 or frames[0] > threshold
     if chunked and request.chunking == "upstream":
         speed = sum(estimates) / sum(frames) * _speed(request)
@@ -53,7 +53,7 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
     return chunks if total is None else _share(chunks, total), chunked
 
 
-def _refuse_full(request: GenerationRequest, cuts: Sequence[Sequence[str]], silence: int) -> None:
+def _check_duration(request: GenerationRequest, cuts: Sequence[Sequence[str]], silence: int) -> None:
     """Refuse a duration that leaves less than a frame for each chunk after the pauses, which are exact."""
     if request.duration and silence:
         least = math.ceil((silence + HOP * sum(map(len, cuts))) / SAMPLE_RATE * 100) / 100

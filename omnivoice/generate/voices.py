@@ -87,7 +87,7 @@ def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:
 
 
 def _transcript(text: str) -> str:
-    """Return a transcript as the model reads it: clean, with an end mark; empty if there is none."""
+    """Return a transcript as the model reads it: clean, with final punctuation; empty if there is none."""
     text = clean_text(text, name="transcript", limit=MAX_VOICE_TEXT_CHARS)
     if not text.strip():
         return ""

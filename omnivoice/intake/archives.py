@@ -32,7 +32,7 @@ def read_archive(path: str | PathLike[str], *, limit: int, entry: re.Pattern[str
             names = [info.filename for info in infos]
             odd = [text for text in names if not entry.fullmatch(text)]
             if odd or len(set(names)) != len(names) or len({text.split("/", 1)[0] for text in names}) != 1:
-                raise FileError(f"{name} is not a {kind}: its entries have other names")
+                raise FileError(f"{name} is not a {kind}: its entries have unexpected names")
             if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
                 raise FileError(f"{name} is not a {kind}: its entries are compressed or encrypted")
             if sum(i.file_size for i in infos) > len(data) or any(i.file_size != i.compress_size for i in infos):

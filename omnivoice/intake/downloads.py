@@ -152,7 +152,7 @@ def download_file(
         return _finish(part, target)
     remove_file(part)
     if not resumed:
-        raise FileError(f"{shown_name(target)} arrived with other bytes than published and was removed")
+        raise FileError(f"{shown_name(target)} differs from the published file and was removed")
     # What an earlier call left may have been wrong, so the file gets one download from its start.
     download_file(repository, revision, path, target, size=size, sha256=sha256, on_bytes=on_bytes)
 
@@ -228,7 +228,7 @@ def _retry_reason(fault: BaseException | None, part: _PartFile, start: int) -> s
     if too_long or status == 416:
         part.restart()
         if start:
-            return "what was received before does not fit the file"
+            return "the data received earlier does not belong to this file"
     if too_long:
         raise FileError(f"{part.name} on the server is larger than the {part.size} bytes that were published")
     if status is None:

@@ -82,9 +82,9 @@ def read_bytes(path: str | PathLike[str], *, limit: int) -> bytes:
 def file_stamp(path: str | PathLike[str]) -> str:
     """Return a short text that changes when the file is edited or replaced; "missing" if it cannot be read.
 
-    It holds the size, the times of the last change to content and to inode, the inode, and a hash of the whole file up
-    to 1 MiB or else of its first 64 KiB and 32 blocks spread to its end. So a replaced file is noticed even with equal
-    size and time, and a large model costs 192 KiB of reading.
+    It holds the size, the times at which content and inode changed, the inode, and a hash: of the complete file up to
+    1 MiB, otherwise of its first 64 KiB and 32 blocks spread to its end. So a file that was replaced by one of equal
+    size and time is noticed, and 192 KiB of a large model are read.
     """
     digest = hashlib.sha256()
     try:

@@ -42,8 +42,8 @@ def check_space(folder: Path, needed: int, *, action: str = "written") -> None:
 def new_folder(path: str | PathLike[str]) -> Iterator[Path]:
     """Yield a temporary folder to fill. It is renamed to `path` when the block succeeds, and removed when it fails.
 
-    So a kill or a full disk never leaves half a model that looks like one. `path` may be an empty folder; a file, a
-    link or a folder with content is refused at once. Its parent must exist. Raises FileError.
+    So a kill or a full disk never leaves an incomplete model that looks complete. `path` may be an empty folder; a
+    file, a link or a folder with content is refused at once. Its parent must exist. Raises FileError.
     """
     where = as_path(path)
     check_new_folder(where)

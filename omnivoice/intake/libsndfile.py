@@ -27,7 +27,7 @@ _BLOCK_FRAMES = 1 << 16
 _UNKNOWN_FRAMES = 1 << 62  # libsndfile reports at least this many for a stream whose length nobody wrote down
 _OTHER_KIND = (1, 4)  # libsndfile's codes for a format and an encoding that it does not know
 _MAX_WAV_BYTES = 0xFFFFFFFF - (1 << 16)  # leaves room for the other chunks
-# How audio goes on after the last sample that libsndfile reads: a second stream, or a header that names too few.
+# How more audio begins after the last sample that libsndfile reads: a second stream, or a header that counts too few.
 _MORE_AUDIO = MappingProxyType(
     {
         "MP3": re.compile(rb"\A(?:\xff[\xe0-\xff]|ID3)"),

@@ -56,7 +56,7 @@ MAX_TABLE_BYTES = 32 * MIB
 MAX_CONFIG_BYTES = MIB
 MAX_INDEX_BYTES = 8 * MIB
 MAX_TOKENIZER_BYTES = 20 * MIB
-MAX_TENSORS_BYTES = 512 * MIB  # files that are read whole: voices, LoRAs
+MAX_TENSORS_BYTES = 512 * MIB  # files that are read into memory: voices, LoRAs
 MAX_MODEL_BYTES = 64 * GIB
 MAX_VOICE_BYTES = 16 * MIB
 MAX_PROMPT_BYTES = 16 * MIB
@@ -136,7 +136,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
 def check_integer(name: str, value: object, *, shown_as: str = "") -> int:
     """Return `value` as a Python int within `LIMITS[name]`; raises InputError, which calls it `shown_as` if given.
 
-    Refuses bool, float (3.0 too) and str: a whole number of another type was damaged on its way here.
+    Refuses bool, float (even 3.0) and str: something has already converted such a number.
     """
     limit = LIMITS[name]
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

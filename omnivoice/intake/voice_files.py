@@ -1,10 +1,10 @@
 """Voice files: a `VoicePrompt` as a safetensors file, one writer and one reader.
 
 Format 1: one tensor `codes`, int16 [K, T], and the metadata written below. Other metadata is ignored and is not kept
-when the voice is saved again, so keys can be added without a new version. The codes are the recording at a hundredth
-of its size: anyone who has the model can listen to them (`Engine.decode_voice`), so no preview is stored, and a voice
-file is personal data. Anyone can put such a file into a server's folders, so every code is checked on the CPU: an index
-out of range would crash a CUDA process. No paths, user names or settings are written.
+when the voice is saved again, so keys can be added without a new version. Anyone who has the model can decode the codes
+and hear the recording (`Engine.decode_voice`), so a voice file is personal data and contains no preview. The file may
+come from a stranger, so every code is checked on the CPU: an index out of range would crash a CUDA process. No paths,
+user names or settings are written.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def download_model(model: PublishedModel, folder: Path, *, place: str, on_progre
             lines.append(f"{file.path}: already here")
         else:
             raise FileError(
-                f"{file.path} in {place} has other bytes than published: rename the folder if the file is yours, or "
+                f"{file.path} in {place} differs from the published file: rename the folder if the file is yours, or "
                 "remove the file if it is from a broken download; then run this again"
             )
     if missing:

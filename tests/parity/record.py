@@ -2,7 +2,7 @@
 
 Runs upstream, so it needs an environment of its own, never the pack's:
   pip install torch==2.13.0 transformers==5.3.0 accelerate pydub librosa soundfile
-  pip install --no-deps omnivoice==0.2.1 torchaudio==2.11.1   (then delete torchaudio/lib/*.so beside a CPU torch)
+  pip install --no-deps omnivoice==0.2.1 torchaudio==2.11.1   (then delete torchaudio/lib/*.so if torch is a CPU build)
 usage: python tests/parity/record.py            (writes tests/assets/checkpoint and tests/assets/recorded.safetensors)
 
 The sizes are odd on purpose (heads * head_dim != hidden, three key-value heads), the language model is

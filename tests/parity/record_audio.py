@@ -1,8 +1,8 @@
-"""Record what upstream does to sound: the golden data of tests/unit/audio.
+"""Record what upstream does to audio: the golden data of tests/unit/audio.
 
 usage: record_audio.py CHECKPOINT OUT.safetensors        (writes tests/assets/audio/upstream.safetensors)
 Runs in an environment of its own with omnivoice 0.2.1 and torchaudio; CHECKPOINT is any OmniVoice folder, whose codec
-is replaced by one that keeps or returns sound. Inputs are synthetic and stored beside the results, 16-bit where exact.
+is replaced by one that keeps or returns audio. Inputs are synthetic and stored with the results, 16-bit where exact.
 """
 
 from __future__ import annotations

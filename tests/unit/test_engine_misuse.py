@@ -36,7 +36,7 @@ def request(**fields):
 
 
 def test_results_are_ordinary_tensors(engine):
-    """A caller may scale the sound in place and train on it; inference tensors would allow neither."""
+    """A caller may scale the audio in place and train on it; inference tensors would allow neither."""
     voice = engine.encode_voice(Waveform(torch.rand(30_000) - 0.5, 24_000), "Some words.")
     speech = engine.generate([request(voice=voice)])[0]
     speech.waveform.samples.mul_(0.5)

@@ -37,7 +37,7 @@ def test_default_folder(hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
 def test_refusals_are_reported_in_one_line(hub, tmp_path: Path, capsys) -> None:
     hub.files["config.json"] = b'{"a": 2}'  # same size, other content
     assert main(["download", "--to", str(tmp_path)]) == 1
-    assert "error: config.json arrived with other bytes than published and was removed" in capsys.readouterr().err
+    assert "error: config.json differs from the published file and was removed" in capsys.readouterr().err
     assert not (tmp_path / "config.json").exists()
     del hub.files["config.json"]
     assert main(["download", "--to", str(tmp_path)]) == 1

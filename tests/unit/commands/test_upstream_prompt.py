@@ -224,7 +224,7 @@ def test_malformed_programs(tmp_path: Path) -> None:
 )
 def test_odd_entries(tmp_path: Path, name: str) -> None:
     entries = entries_of(saved(tmp_path / "p.pt", PROMPT))
-    refused(zipped(tmp_path / "p.pt", {**entries, name: b"x"}), "its entries have other names")
+    refused(zipped(tmp_path / "p.pt", {**entries, name: b"x"}), "its entries have unexpected names")
 
 
 def test_bombs_and_damaged_archives(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_duplicate_entries(tmp_path: Path) -> None:
         for name, data in [*entries.items(), ("p/data/0", b"x" * 1920)]:
             with pytest.warns(UserWarning) if name in archive.namelist() else contextlib.nullcontext():
                 archive.writestr(name, data)
-    refused(tmp_path / "p.pt", "its entries have other names")
+    refused(tmp_path / "p.pt", "its entries have unexpected names")
 
 
 def test_mutants_give_a_sound_voice_or_a_file_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""From request to plan: what is refused, what is told, and how many frames each chunk gets."""
+"""From request to plan: what is refused, what is warned of, and how many frames each chunk gets."""
 
 from fractions import Fraction
 

@@ -265,7 +265,7 @@ def test_a_disk_that_fails(tmp_path: Path) -> None:
         libsndfile.read_with_libsndfile(Failing(data), len(data), "x", require_complete=False)
 
 
-@pytest.mark.filterwarnings("error")  # soundfile prints what a file raises and goes on
+@pytest.mark.filterwarnings("error")  # soundfile prints what a file raises and continues
 def test_a_header_that_points_before_the_file(tmp_path: Path) -> None:
     data = bytearray(sound_file("AIFF", "PCM_16", 0.2))
     chance = random.Random(3)

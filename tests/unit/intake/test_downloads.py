@@ -90,7 +90,7 @@ def test_a_wrong_part_is_found_out_and_the_file_downloaded_from_its_start(get, h
 
 def test_wrong_bytes(get, hub) -> None:
     hub.files["w.safetensors"] = DATA[:-1] + b"x"
-    with pytest.raises(FileError, match=r"^w\.safetensors arrived with other bytes than published and was removed$"):
+    with pytest.raises(FileError, match=r"^w\.safetensors differs from the published file and was removed$"):
         get()
     assert len(hub.seen) == 1
     assert os.listdir(get.target.parent) == []

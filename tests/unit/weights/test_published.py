@@ -75,7 +75,7 @@ def test_only_what_is_missing_is_fetched(model, hub, tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", [b"", b'{"a": 2}', b"longer than that"])
 def test_a_file_of_somebody_else_stays(model, hub, tmp_path: Path, other: bytes) -> None:
     (tmp_path / "config.json").write_bytes(other)
-    with pytest.raises(FileError, match=r"^config\.json in models/omnivoice/OmniVoice has other bytes than published"):
+    with pytest.raises(FileError, match=r"^config\.json in models/omnivoice/OmniVoice differs from the published file"):
         fetch(model, tmp_path)
     assert (tmp_path / "config.json").read_bytes() == other and hub.seen == []
 
