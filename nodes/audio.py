@@ -1,4 +1,4 @@
-"""Join Audio and Audio Image: a list of audio in one piece, and a picture of audio."""
+"""Join Audio, which makes one piece of audio of a list, and Audio Image, which draws audio."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class JoinAudio(io.ComfyNode):
         gap = check_number("gap_seconds", host.values.only(gap_seconds, "gap_seconds"))
         recordings = host.values.recordings_from(audio)
         joined, starts = join_recordings(recordings, gap)
-        whole = audio[0] if len(recordings) == 1 else host.values.audio_from(joined)
-        return io.NodeOutput(whole, starts, joined.samples.shape[1] / joined.sample_rate)
+        result = audio[0] if len(recordings) == 1 else host.values.audio_from(joined)
+        return io.NodeOutput(result, starts, joined.samples.shape[1] / joined.sample_rate)
 
 
 class AudioImage(io.ComfyNode):

@@ -1,4 +1,4 @@
-"""Node `OmniVoiceDataset`: recordings and their transcripts become clips to train on."""
+"""Dataset: turns recordings and their transcripts into clips to train on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .widgets import Model, TrainingData, all_languages, language_input, with_te
 
 
 class Dataset(io.ComfyNode):
-    """OmniVoice Dataset."""
+    """Node `OmniVoiceDataset`."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:

@@ -1,4 +1,4 @@
-"""The Download node: a published model into models/omnivoice, once its licences are accepted."""
+"""Download: gets a published model into models/omnivoice, once its licences are accepted."""
 
 from __future__ import annotations
 

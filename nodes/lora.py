@@ -1,4 +1,4 @@
-"""Apply LoRA: a model with a LoRA added. The engine recognises the file's format."""
+"""Apply LoRA: adds a LoRA to a model. The engine recognises the file's format."""
 
 from __future__ import annotations
 

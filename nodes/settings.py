@@ -1,4 +1,4 @@
-"""The Settings node: expert values for Synthesize. Ranges, defaults and checks are the engine's."""
+"""Settings: expert values for Synthesize. Ranges, defaults and checks are the engine's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Synthesize node: text to speech. Expert values come from Settings; widgets become requests in `inputs`."""
+"""Synthesize: text to speech. Expert values come from Settings, and `inputs` turns the widgets into requests."""
 
 from __future__ import annotations
 

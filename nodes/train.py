@@ -1,4 +1,4 @@
-"""Node `OmniVoiceTrainLoRA`: trains a LoRA on a dataset. Inputs are named as in ComfyUI's own Train LoRA."""
+"""Train LoRA: trains a LoRA on a dataset. Inputs are named as in ComfyUI's own Train LoRA."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .widgets import Model, TrainingData, TrainingSettings, float_input, int_inp
 
 
 class TrainLoRA(io.ComfyNode):
-    """OmniVoice Train LoRA."""
+    """Node `OmniVoiceTrainLoRA`."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:

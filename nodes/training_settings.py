@@ -1,4 +1,4 @@
-"""Node `OmniVoiceTrainingSettings`: the expert values of Train LoRA."""
+"""Training Settings: expert values for Train LoRA. Ranges, defaults and checks are the engine's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULTS = TrainSettings()
 
 
 class TrainingSettings(io.ComfyNode):
-    """OmniVoice Training Settings."""
+    """Node `OmniVoiceTrainingSettings`."""
 
     @classmethod
     def define_schema(cls) -> io.Schema:

@@ -17,7 +17,7 @@ import folder_paths
 import torch
 
 from ...omnivoice.constants import SAMPLE_RATE
-from ...omnivoice.errors import AudioError, InputError
+from ...omnivoice.errors import InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length
 from ...omnivoice.text.languages import language_id
 from ...omnivoice.train.clips import Dataset
@@ -32,7 +32,7 @@ NO_FOLDER = "none (use the audio input)"
 
 
 def dataset_folders() -> dict[str, Path]:
-    """Return name -> folder: subfolders of input/ at any depth, and folders directly in a `datasets` folder."""
+    """Return {name: folder}: subfolders of input/ at any depth, and folders directly in a `datasets` folder."""
     top = Path(folder_paths.get_input_directory())
     inputs = {name: top / name for name in folder_paths.get_input_subfolders()}
     found = {name: folder for name, folder in inputs.items() if _is_listed(name) and is_within(folder, top)}
@@ -83,15 +83,13 @@ def rows_from(name: object, audio: Sequence[object] | None, text: Sequence[objec
         return read_manifest(folder, root=folder)
     waveforms: list[Waveform] = []
     for item in given:
-        try:
+        with values.naming(f"clip {len(waveforms) + 1}"):
             waveforms += values.waveforms_from(item)
-        except AudioError as error:
-            raise AudioError(f"clip {len(waveforms) + 1}: {error}") from None
     return graph_rows(waveforms, _texts(text, len(waveforms)))
 
 
 def _connected(given: Sequence[object] | None) -> list[object]:
-    """Return the values of an optional list input, none if all of them are None: nothing is connected then."""
+    """Return the values of an optional list input. If all are None, nothing is connected, and the list is empty."""
     return [] if all(one is None for one in given or ()) else [*(given or ())]
 
 

@@ -60,7 +60,7 @@ def files_below(key: str, suffix: str) -> dict[str, Path]:
     """Return {name: file} of the files with `suffix` in the places of a key and in their subfolders.
 
     A name is the path below its place in Unicode form NFC, with / and without the suffix. The first place of a name
-    wins. Hidden entries, links that lead out of the place, and links to folders are left out, and so is what lies
+    wins. Hidden entries, links that lead out of the place, and links to folders are left out, as is everything
     deeper than `MAX_DEPTH`. Beyond `MAX_ENTRIES` the listing stops, with a warning in the log.
     """
     found: dict[str, Path] = {}
@@ -105,7 +105,7 @@ def chosen(input_name: str, name: object, places: Mapping[str, Path], *, none: s
     """Return the key of `places`, a list made just now, that `name` means. Case, Unicode form and slashes may differ.
 
     Raises InputError for other names, with the message `missing` if `places` is empty. none: the entry of the menu that
-    stands for no choice, for the message.
+    means no choice, for the message.
     """
     match = match_name(name, places)
     if match is not None:
@@ -124,9 +124,9 @@ def stamp(place: Path) -> str:
 
 
 def fingerprint(find: Callable[[object], Path | None], name: object, stamp_of: Callable[[Path], str] = stamp) -> str:
-    """Return `stamp_of` the file or folder that `find(name)` finds, so that ComfyUI notices when it is replaced.
+    """Return `stamp_of` the file or folder that `find(name)` finds. ComfyUI runs a node again when the text changes.
 
-    The text is empty if `name` stands for no choice, is linked, or is unknown.
+    It is empty if `name` means no choice, is linked, or is unknown.
     """
     try:
         place = find(name)

@@ -1,4 +1,4 @@
-"""LoRAs on ComfyUI's patchers: which there are, and a patcher of the language model with one more of them.
+"""LoRAs on ComfyUI's patchers: the files to choose from, and a patcher of the language model with a LoRA added.
 
 A patched model is a clone of the patcher around the same module. ComfyUI swaps the weights when it loads one or the
 other, and puts back the very tensors that it took out, so the incoming model is not changed and LoRAs stack. Query,

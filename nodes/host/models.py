@@ -67,7 +67,7 @@ def model_folders() -> dict[str, Path]:
 
 
 def model_names() -> list[str]:
-    """Return the menu: the names of all models, or one entry that says that there are none."""
+    """Return the menu: the names of all models, or one entry that says that none was found."""
     return [*model_folders()] or [NO_MODEL]
 
 

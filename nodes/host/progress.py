@@ -20,7 +20,7 @@ class ProgressText:
         self._node_id, self._last = node_id, -math.inf
 
     def update(self, line: str, *, now: bool = False) -> None:
-        """Show `line`, unless another one was shown a moment ago; now: in any case."""
+        """Show `line`, unless another one was shown less than `PAUSE` ago. now: show it in any case."""
         if now or time.monotonic() - self._last >= PAUSE:
             self._last = time.monotonic()
             _show(line, self._node_id)

@@ -1,4 +1,4 @@
-"""Encodes voices and speaks requests with a loaded model: asks for memory, shows progress, listens for Cancel.
+"""Encodes voices and speaks requests with a loaded model: asks for memory, shows progress, reacts to Cancel.
 
 ComfyUI moves the weights; it is asked for room at the start of every execution.
 """
@@ -32,8 +32,8 @@ def encode_voices(model: LoadedModel, waveforms: Sequence[Waveform], transcripts
 def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id: object = None) -> dict[str, Speech]:
     """Speak {label: request}; return {label: speech}.
 
-    A request that is wrong is refused by its label before any weights move. Progress is shown, and Cancel is heard,
-    at every step.
+    A request that is wrong is refused by its label before any weights move. Progress and Cancel work at
+    every step.
     """
     plans = list[GenerationPlan]()
     for label, request in requests.items():
@@ -47,8 +47,7 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
 
 
 def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:
-    """Return what is called with (steps done, steps in all): it moves the bar and the line on the node, and raises
-    ComfyUI's interrupt after Cancel."""
+    """Return a callback for (steps done, all steps), which shows them and raises ComfyUI's interrupt after Cancel."""
     text, start = progress.ProgressText(node_id), time.monotonic()
     bar: comfy.utils.ProgressBar | None = None
 
@@ -65,8 +64,8 @@ def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:
 
 
 def working_memory(model: LoadedModel) -> int:
-    """Return how many bytes a run may use: what is free once all weights are loaded, so that a larger batch moves
-    nothing out, and at least what ComfyUI frees for any run (minimum_inference_memory, since before 0.14)."""
+    """Return how many bytes a run may use: what is free once all weights are loaded, so that a larger batch does
+    not evict them, and at least what ComfyUI frees for any run (minimum_inference_memory, since before 0.14)."""
     missing = sum(patcher.model_size() - patcher.loaded_size() for patcher in (model.lm, model.decoder))
     cleared = mm.minimum_inference_memory() - mm.extra_reserved_memory()
     return int(max(mm.get_free_memory(model.lm.load_device) - missing, cleared))

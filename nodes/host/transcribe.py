@@ -93,7 +93,7 @@ def is_whisper(folder: Path) -> bool:
 
 
 def model_names() -> list[str]:
-    """Return the menu: the names of the models found, or one entry that says that there are none."""
+    """Return the menu: the names of the models found, or one entry that says that none was found."""
     return [*model_folders()] or [NO_MODEL]
 
 

@@ -91,7 +91,7 @@ def only(values: Sequence[_Value], name: str) -> _Value:
 def waveforms_from(audio: object, *, any_length: bool = False) -> list[Waveform]:
     """Return ComfyUI's AUDIO, {"waveform": [B, C, N] float, "sample_rate": Hz}, as B Waveforms; raises AudioError.
 
-    any_length: accept recordings of more than `MAX_AUDIO_BYTES`, where nothing is computed from the whole at once.
+    any_length: also accept recordings of more than `MAX_AUDIO_BYTES`, for nodes that compute block by block.
     """
     if not isinstance(audio, Mapping):
         raise AudioError(f"audio must be ComfyUI's AUDIO, got {shown(audio)}: connect Load Audio or Record Audio")

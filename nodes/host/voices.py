@@ -46,7 +46,7 @@ def voice_files() -> dict[str, Path]:
 
 
 def voice_names() -> list[str]:
-    """Return the menu: the names of all voices, or one entry that says that there are none."""
+    """Return the menu: the names of all voices, or one entry that says that none was found."""
     return sorted(voice_files()) or [NO_VOICE]
 
 
@@ -78,13 +78,9 @@ def preview(model: object, voice: VoicePrompt) -> object:
 def describe(name: str, voice: VoicePrompt) -> str:
     """Return one line about a voice."""
     K, T = voice.codes.shape
-    parts = [
-        f"{T / FRAME_RATE:.1f} s",
-        f"{K} codebooks",
-        f"codec {voice.codec or 'unknown'}",
-        f"language {voice.language or 'not given'}",
-    ]
-    return f"{name}: {', '.join(parts)}; consent: {voice.consent or 'not noted'}"
+    codec, language = voice.codec or "unknown", voice.language or "not given"
+    about = f"{T / FRAME_RATE:.1f} s, {K} codebooks, codec {codec}, language {language}"
+    return f"{name}: {about}; consent: {voice.consent or 'not noted'}"
 
 
 # Saving.
@@ -192,11 +188,11 @@ def _target(name: str) -> Path:
 def _holds(file: Path, voice: VoicePrompt) -> bool:
     """Whether a file holds this voice, with the same labels."""
     try:
-        there = read_voice(file)
+        saved = read_voice(file)
     except FileError:
         return False
     labels = ("text", "rms", "language", "consent", "codec")
-    return torch.equal(there.codes, voice.codes) and all(getattr(there, a) == getattr(voice, a) for a in labels)
+    return torch.equal(saved.codes, voice.codes) and all(getattr(saved, a) == getattr(voice, a) for a in labels)
 
 
 def _name_of(file: Path) -> str:

@@ -39,7 +39,7 @@ class SpeechSettings:
     values: Mapping[str, Any]
 
     def apply(self, request: GenerationRequest) -> GenerationRequest:
-        """Return `request` with these values in place of its own."""
+        """Return a copy of `request` with these values."""
         sampling = {name: value for name, value in self.values.items() if hasattr(request.sampling, name)}
         options = {name: value for name, value in self.values.items() if name not in sampling}
         return replace(request, sampling=replace(request.sampling, **sampling), **options)
