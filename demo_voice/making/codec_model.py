@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, DecoderBlock, EncoderBlock, ResidualUnit, Snake
-from omnivoice.codec.layers import Layers
+from omnivoice.codec.layers import LayerFactory
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
 from omnivoice.ops import PLAIN_OPS
 
@@ -164,7 +164,7 @@ class DemoCodec(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layers = Layers(PLAIN_OPS, None, torch.float32)
+        layers = LayerFactory(PLAIN_OPS, None, torch.float32)
         self.acoustic_encoder = AcousticEncoder(codec_config().acoustic, layers)
         self.acoustic_decoder = AcousticDecoder(codec_config().acoustic, layers)
         self.books = Codebooks()
