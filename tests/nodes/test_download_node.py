@@ -157,6 +157,6 @@ def test_somebodys_own_model_of_that_name_stays(node, pack, hub, host) -> None:
     (host.folder / "OmniVoice").mkdir(parents=True)
     mine = json.dumps({"mine": True})
     (host.folder / "OmniVoice" / "config.json").write_text(mine)
-    with pytest.raises(pack.engine.FileError, match=r"^config\.json in ComfyUI's models/omnivoice/OmniVoice has other"):
+    with pytest.raises(pack.engine.FileError, match=r"^config\.json in ComfyUI's models/omnivoice/OmniVoice differs"):
         run(node)
     assert (host.folder / "OmniVoice" / "config.json").read_text() == mine and hub.seen == []
