@@ -76,8 +76,10 @@ def load(x: int, y: int, name: str = "OmniVoice", width: int = 320) -> Node:
     return Node("LoadOmniVoice", (x, y), (width, 130), {"model_name": name})
 
 
-def speak(x: int, y: int, text: str, title: str = "", *, width: int = 380, **widgets: object) -> Node:
-    return Node("OmniVoiceSynthesize", (x, y), (width, 540), {"text": text, **widgets}, title)
+def speak(
+    x: int, y: int, text: str, title: str = "", *, width: int = 380, height: int = 540, **widgets: object
+) -> Node:
+    return Node("OmniVoiceSynthesize", (x, y), (width, height), {"text": text, **widgets}, title)
 
 
 def design(x: int, y: int, title: str = "", **widgets: str) -> Node:
@@ -274,8 +276,8 @@ DIALOGUE = Graph(
     {
         "note": note(
             "Two voices in turn",
-            1000,
-            330,
+            900,
+            350,
             MODEL,
             "Describe two people. Each is cast with one sentence, so that the same person says all their lines.",
             "Write the lines of the first person above and those of the second below: line 1 answers line 1, and so "
@@ -285,30 +287,40 @@ DIALOGUE = Graph(
             place=(1470, -50),
         ),
         "one": design(40, 0, "First person", gender="female", age="middle-aged"),
-        "load": load(40, 600),
-        "two": design(40, 800, "Second person", gender="male", age="elderly", pitch="low pitch"),
-        "cast_one": speak(440, 0, "Hello, I am the one who asks the questions here.", "Cast the first", seed=1),
-        "cast_two": speak(440, 800, "And I am the one who has to answer them all.", "Cast the second", seed=2),
-        "model": Node("Reroute", (870, 622), (75, 26)),
+        "load": load(40, 515),
+        "two": design(40, 700, "Second person", gender="male", age="elderly", pitch="low pitch"),
+        "cast_one": speak(
+            440, 0, "Hello, I am the one who asks the questions here.", "Cast the first", height=450, seed=1
+        ),
+        "cast_two": speak(
+            440, 700, "And I am the one who has to answer them all.", "Cast the second", height=450, seed=2
+        ),
+        "model": Node("Reroute", (870, 538), (75, 26)),
         "ask": speak(
-            1010, 0, "Did you sleep well?\nAnd what did you dream about?", "Lines of the first", split_lines=True
+            1010,
+            0,
+            "Did you sleep well?\nAnd what did you dream about?",
+            "Lines of the first",
+            split_lines=True,
+            height=450,
         ),
         "answer": speak(
             1010,
-            800,
+            700,
             "Better than last week, thank you.\nI was flying over a very quiet city.",
             "Lines of the second",
             split_lines=True,
+            height=450,
         ),
-        "pairs": Node("AudioConcat", (1470, 600), (280, 100), {"direction": "after"}),
-        "join": Node("OmniVoiceJoinAudio", (1810, 600), (280, 110), {"gap_seconds": 0.6}),
-        "play": play(2150, 600, width=300),
+        "pairs": Node("AudioConcat", (1470, 515), (260, 100), {"direction": "after"}),
+        "join": Node("OmniVoiceJoinAudio", (1790, 515), (260, 110), {"gap_seconds": 0.6}),
+        "play": play(2080, 515, width=260),
     },
     (
-        ("1. Model and two people", 20, -80, 360, 1450),
-        ("2. Cast", 420, -80, 540, 1450),
-        ("3. Speak the lines", 990, -80, 420, 1450),
-        ("4. Join and listen", 1450, 520, 1020, 260),
+        ("1. Model and two people", 20, -80, 360, 1290),
+        ("2. Cast", 420, -80, 540, 1290),
+        ("3. Speak the lines", 990, -80, 420, 1290),
+        ("4. Join and listen", 1450, 435, 910, 260),
     ),
     (
         ("load", 0, "cast_one", "model"),
@@ -405,8 +417,8 @@ TRAIN = Graph(
     {
         "note": note(
             "Train a LoRA on your recordings",
-            1400,
-            360,
+            1900,
+            240,
             MODEL,
             "Make a folder in **ComfyUI/input**, press R and choose it in **Dataset**. The name there now, "
             f"**{CLIPS_FOLDER}**, only stands for yours. It holds recordings of one person, 3-15 seconds each, and "
@@ -421,22 +433,22 @@ TRAIN = Graph(
             "Weights** keeps the LoRA in **output/loras**. Apply LoRA lists it later, as it lists those in "
             "**ComfyUI/models/loras**.",
         ),
-        "load": load(40, 0, width=300),
-        "data": Node("OmniVoiceDataset", (400, 230), (320, 260), {"folder": CLIPS_FOLDER, "language": "English"}),
-        "train": Node("OmniVoiceTrainLoRA", (800, 130), (340, 330), {"run_name": "example"}),
-        "used": show_text(800, 600, "Clips used and refused", 340, 160),
-        "curve": Node("LossGraphNode", (1220, 200), (340, 300), {"filename_prefix": "omnivoice_loss"}, "Loss"),
-        "report": show_text(1220, 560, "Training report", 340, 160),
-        "keep": Node("SaveLoRA", (1220, 790), (340, 110), {"prefix": "loras/example"}),
-        "apply": Node("OmniVoiceApplyLoRA", (1640, 0), (320, 150), {"lora_name": NO_LORA, "strength": 1.0}),
-        "speak": speak(2040, 0, "This sentence is spoken with the trained LoRA.", width=340, language="English"),
-        "play": play(2440, 0, width=300),
+        "load": load(40, 0, width=250),
+        "data": Node("OmniVoiceDataset", (330, 230), (280, 260), {"folder": CLIPS_FOLDER, "language": "English"}),
+        "train": Node("OmniVoiceTrainLoRA", (650, 130), (290, 330), {"run_name": "example"}),
+        "used": show_text(650, 600, "Clips used and refused", 290, 160),
+        "curve": Node("LossGraphNode", (1020, 200), (280, 280), {"filename_prefix": "omnivoice_loss"}, "Loss"),
+        "report": show_text(1020, 550, "Training report", 280, 150),
+        "keep": Node("SaveLoRA", (1020, 770), (280, 110), {"prefix": "loras/example"}),
+        "apply": Node("OmniVoiceApplyLoRA", (1340, 0), (280, 150), {"lora_name": NO_LORA, "strength": 1.0}),
+        "speak": speak(1660, 0, "This sentence is spoken with the trained LoRA.", width=310, language="English"),
+        "play": play(2010, 0, width=260),
     },
     (
-        ("1. Model and recordings", 20, -80, 720, 1010),
-        ("2. Train", 780, -80, 380, 1010),
-        ("3. Results", 1200, -80, 380, 1010),
-        ("4. Speak with the LoRA", 1620, -80, 1140, 660),
+        ("1. Model and recordings", 20, -80, 605, 1010),
+        ("2. Train", 635, -80, 320, 1010),
+        ("3. Results", 1005, -80, 310, 1010),
+        ("4. Speak with the LoRA", 1325, -80, 960, 660),
     ),
     (
         ("load", 0, "data", "model"),
