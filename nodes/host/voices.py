@@ -19,7 +19,7 @@ from comfy_execution.graph_utils import ExecutionBlocker
 from ...omnivoice.constants import FRAME_RATE
 from ...omnivoice.errors import FileError, InputError
 from ...omnivoice.intake.folders import make_folder
-from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_text_length, shown
+from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, MAX_LABEL_CHARS, check_switch, check_text_length, shown
 from ...omnivoice.intake.paths import check_file_name, find_like, match_name
 from ...omnivoice.intake.voice_files import clean_label, clean_voice_text, read_voice, write_voices
 from ...omnivoice.text.languages import language_id, language_options
@@ -116,8 +116,7 @@ def save_voices(
     Names, languages and consents are one for all voices or one for each. One name for several voices is numbered.
     Raises InputError, or FileError when writing fails.
     """
-    if not isinstance(overwrite, bool):
-        raise InputError(f"overwrite must be true or false, got {shown(overwrite)}")
+    check_switch("overwrite", overwrite)
     labelled = _labelled(voices, names, languages, consents)
     targets = {name: _target(name) for name in labelled}
     same = [] if overwrite else [name for name, file in targets.items() if _holds(file, labelled[name])]

@@ -16,7 +16,7 @@ from ...omnivoice.errors import InputError
 from ...omnivoice.generate.items import first_words
 from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS, find_preset
-from ...omnivoice.intake.limits import shown
+from ...omnivoice.intake.limits import check_switch
 from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
@@ -82,9 +82,8 @@ def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, o
     """Return [(place, row)], or one pair for each line of its text that is not blank, numbered as in the text."""
     given = {name: value for name, value in row.items() if value is not None}
     split, text = given.pop("split_lines", False), given.get("text")
-    if not isinstance(split, bool):
-        with host.values.naming(place):
-            raise InputError(f"split_lines must be true or false, got {shown(split)}")
+    with host.values.naming(place):
+        check_switch("split_lines", split)
     lines = text.splitlines() if split and isinstance(text, str) else []
     before = f"{place}, " * bool(place)
     found = [(f"{before}line {i}", {**given, "text": line}) for i, line in enumerate(lines, 1) if line.strip()]

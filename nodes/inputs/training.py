@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...omnivoice.errors import InputError
-from ...omnivoice.intake.limits import check_choice, check_text_length, shown
+from ...omnivoice.intake.limits import check_choice, check_switch, check_text_length
 from ...omnivoice.train.results import check_result_name
 from ...omnivoice.train.settings import BY_PRESET, TrainSettings, settings_for, settings_from
 
@@ -82,11 +82,8 @@ def request_from(inputs: Mapping[str, object], options: TrainingOptions, seconds
     if settings.sample_every and not name:
         raise InputError("sample_every writes into the run's folder: give a run_name, or set sample_every to 0")
     resume = inputs.get("resume")
-    if not isinstance(resume, bool | None):
-        raise InputError(f"resume must be true or false, got {shown(resume)}")
-    return TrainingRequest(
-        str(preset), name, resume is not False, inputs.get("existing_lora"), settings, frozenset(table)
-    )
+    resume = resume is None or check_switch("resume", resume)
+    return TrainingRequest(str(preset), name, resume, inputs.get("existing_lora"), settings, frozenset(table))
 
 
 def check_run_name(name: object) -> str:

@@ -175,6 +175,13 @@ def check_choice(name: str, value: object, allowed: Collection[str]) -> str:
     return value
 
 
+def check_switch(name: str, value: object) -> bool:
+    """Return `value` if it is a bool; raises InputError, which calls it `name`."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, got {shown(value)}")
+    return value
+
+
 def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:
     """Return `text` if it is a str of at most `limit` characters; raises TextError. Reads no character."""
     if not isinstance(text, str):

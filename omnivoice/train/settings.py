@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ..devices import AUTO, DTYPES
 from ..errors import InputError
-from ..intake.limits import check_choice, check_number, shown
+from ..intake.limits import check_choice, check_number, check_switch, shown
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 METHODS = ("lora", "full")
@@ -110,8 +110,7 @@ class TrainSettings:
         for name, allowed in _CHOICES.items():
             check_choice(name, getattr(self, name), allowed)
         for name in ("rslora", "gradient_checkpointing", "offloading"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be true or false, got {shown(getattr(self, name))}")
+            check_switch(name, getattr(self, name))
         if not isinstance(self.targets, (tuple, list)) or any(t not in LINEARS for t in self.targets):
             raise InputError(f"targets must be some of {', '.join(LINEARS)}, got {shown(self.targets)}")
         object.__setattr__(self, "targets", tuple(part for part in LINEARS if part in self.targets))
