@@ -287,15 +287,15 @@ DIALOGUE = Graph(
             place=(1470, -50),
         ),
         "one": design(40, 0, "First person", gender="female", age="middle-aged"),
-        "load": load(40, 515),
-        "two": design(40, 700, "Second person", gender="male", age="elderly", pitch="low pitch"),
+        "load": load(40, 530),
+        "two": design(40, 715, "Second person", gender="male", age="elderly", pitch="low pitch"),
         "cast_one": speak(
             440, 0, "Hello, I am the one who asks the questions here.", "Cast the first", height=450, seed=1
         ),
         "cast_two": speak(
-            440, 700, "And I am the one who has to answer them all.", "Cast the second", height=450, seed=2
+            440, 715, "And I am the one who has to answer them all.", "Cast the second", height=450, seed=2
         ),
-        "model": Node("Reroute", (870, 538), (75, 26)),
+        "model": Node("Reroute", (870, 553), (75, 26)),
         "ask": speak(
             1010,
             0,
@@ -306,7 +306,7 @@ DIALOGUE = Graph(
         ),
         "answer": speak(
             1010,
-            700,
+            715,
             "Better than last week, thank you.\nI was flying over a very quiet city.",
             "Lines of the second",
             split_lines=True,
@@ -317,9 +317,9 @@ DIALOGUE = Graph(
         "play": play(2080, 515, width=260),
     },
     (
-        ("1. Model and two people", 20, -80, 360, 1290),
-        ("2. Cast", 420, -80, 540, 1290),
-        ("3. Speak the lines", 990, -80, 420, 1290),
+        ("1. Model and two people", 20, -80, 360, 1320),
+        ("2. Cast", 420, -80, 540, 1320),
+        ("3. Speak the lines", 990, -80, 420, 1320),
         ("4. Join and listen", 1450, 435, 910, 260),
     ),
     (
