@@ -1,0 +1,80 @@
+"""What a decoding step costs the host: kernels launched, and no wait for the device, counted on a simulated GPU."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from omnivoice import Engine, Sampling
+from omnivoice.config import LMConfig
+from omnivoice.generate.graphs import StepGraphs
+from omnivoice.generate.noise import item_noise
+from omnivoice.generate.pack import Item
+from omnivoice.generate.sample import Sampler
+from omnivoice.lm import OmniVoiceLM, TextEmbedding
+from omnivoice.ops import PLAIN_OPS
+from omnivoice.types import ALL_SPEEDUPS
+from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, StepCounts
+
+CLONE = (60, 125, 125)  # tokens of the prompt, frames of the reference, frames to speak: 5 s
+LINE = (35, 0, 25)  # a line of one second without a reference
+
+
+@pytest.fixture(autouse=True)
+def no_grad():
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture(scope="module")
+def config(checkpoint) -> LMConfig:
+    """As many layers and heads as the published model, all of them narrow."""
+    small = Engine.load(checkpoint).lm.config
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "head_dim": 8}
+    return dataclasses.replace(small, layers=28, heads=16, kv_heads=8, **sizes)
+
+
+def model_of(config, dtype):
+    """A random model on the CPU."""
+    lm = OmniVoiceLM(config, ops=PLAIN_OPS, device=CPU, dtype=dtype).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for weight in lm.parameters():
+        weight.copy_(torch.randn(weight.shape, generator=generator) * 0.05)
+    return lm
+
+
+def items_of(config, sizes):
+    generator = torch.Generator().manual_seed(1)
+    codes = [torch.randint(0, config.audio_mask_id, (config.codebooks, a), generator=generator) for _, a, _ in sizes]
+    return [Item(tuple(range(1, p + 1)), own if a else None, t) for (p, a, t), own in zip(sizes, codes)]
+
+
+def sample(lm, sizes, device, on_step=lambda _: None, *, steps=4, **knobs):
+    """Codes of the items, spoken on `device`."""
+    items, sampling = items_of(lm.config, sizes), Sampling(steps=steps, **knobs)
+    generators = [torch.Generator().manual_seed(i) for i in range(len(items))]
+    noises = item_noise(lm.config, [item.frames for item in items], generators, sampling)
+    text = TextEmbedding(torch.randn(lm.config.vocab_size, lm.config.hidden_size, generator=generators[0]))
+    sampler = Sampler(lm, text, device, ALL_SPEEDUPS, StepGraphs(enabled=False))
+    return sampler.sample(items, noises, sampling, on_step)
+
+
+# Upper bars: the kernels of one step, whatever it is that the step computes.
+@pytest.mark.parametrize("sizes, bar", [([CLONE], 817), ([LINE] * 48, 8855)], ids=["one clone", "48 lines"])
+def test_a_step_launches_few_kernels_and_never_waits_for_the_device(config, sizes, bar):
+    with SimulatedCuda() as cuda:
+        lm, counts = cuda.place(model_of(config, torch.bfloat16)), StepCounts(cuda)
+        sample(lm, sizes, CUDA, counts, steps=2)
+    assert [dict(waits) for waits in counts.syncs] == [{}]
+    launched = counts.kernels[0]
+    assert launched.total() <= bar, f"{launched.total()} kernels, most of them {launched.most_common(12)}"
+
+
+@pytest.mark.parametrize("knobs", [{}, {"guidance": 0.0}, {"class_temperature": 0.5}, {"position_temperature": 0.0}])
+def test_tokens_on_the_device_are_those_on_the_cpu(checkpoint, knobs):
+    lm = Engine.load(checkpoint).lm
+    sizes = [(5, 7, 6), (4, 0, 9), (3, 0, 1)]
+    expected = sample(lm, sizes, CPU, **knobs)
+    with SimulatedCuda() as cuda:
+        spoken = sample(cuda.place(lm), sizes, CUDA, **knobs)
+    assert cuda.kernels and all(map(torch.equal, spoken, expected))
