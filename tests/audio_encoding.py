@@ -29,10 +29,12 @@ def encode(
     *,
     codec_options: Mapping[str, str] = {},
     options: Mapping[str, str] = {},
+    tags: Mapping[str, str] = {},
 ) -> Path:
     """Write the samples as a file of that container and codec, the same in every channel."""
     layout = {1: "mono", 2: "stereo"}[channels]
     with av.open(str(path), "w", format=kind, options=dict(options)) as container:
+        container.metadata.update(tags)
         stream = container.add_stream(codec, rate=rate, layout=layout, options=dict(codec_options))
         data = np.repeat(np.round(samples * 32767).astype(np.int16), channels)[None]
         frame = av.AudioFrame.from_ndarray(data, format="s16", layout=layout)

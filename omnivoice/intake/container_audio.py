@@ -24,6 +24,8 @@ _OPTIONS = (("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"), 
 _OLDEST_PYAV = (14, 2)  # the oldest that ComfyUI brings
 # FFmpeg before PyAV 17.1 corrupts memory when it parses IAMF, which an MP4 announces with a box of this name.
 _SAFE_IAMF_PYAV = (17, 1)
+# From here on PyAV reads tags that are not UTF-8 by itself, and no longer takes the option for it.
+_LENIENT_TAGS_PYAV = (19,)
 _IAMF_BOX = re.compile(rb"[\0-\x10].{3}iacb", re.DOTALL)
 
 
@@ -50,7 +52,7 @@ def _import_av(file: BinaryIO, name: str, reason: str) -> ModuleType:
         import av.error
     except ImportError:
         raise AudioError(f"{name} cannot be read ({reason}): install PyAV (pip install av), {advice}") from None
-    version = tuple(int(part) for part in av.__version__.split(".")[:2] if part.isdecimal())
+    version = _version(av)
     if version < _OLDEST_PYAV:
         raise AudioError(
             f"{name} needs PyAV 14.2 or newer, got {av.__version__}: update it (pip install -U av), {advice}"
@@ -61,6 +63,10 @@ def _import_av(file: BinaryIO, name: str, reason: str) -> ModuleType:
             f"newer (pip install -U av), {advice}"
         )
     return av
+
+
+def _version(av: ModuleType) -> tuple[int, ...]:
+    return tuple(int(part) for part in av.__version__.split(".")[:2] if part.isdecimal())
 
 
 def _has_iamf(file: BinaryIO) -> bool:
@@ -78,7 +84,8 @@ def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool
     pieces: list[np.ndarray] = []
     frames, damaged = 0, 0
     layout = (0, 0)  # channels, sample rate
-    with av.open(file, mode="r", options=dict(_OPTIONS), metadata_errors="replace") as container:
+    lenient = {} if _version(av) >= _LENIENT_TAGS_PYAV else {"metadata_errors": "replace"}
+    with av.open(file, mode="r", options=dict(_OPTIONS), **lenient) as container:
         if not container.streams.audio:
             raise AudioError(f"{name} contains no audio")
         for packet in container.demux(container.streams.audio[0]):
