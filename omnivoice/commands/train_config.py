@@ -1,4 +1,4 @@
-"""The configuration file of `train`: TOML (Python 3.11 or newer) or JSON.
+"""The configuration file of `train`: TOML or JSON. On Python 3.10, TOML needs the package tomli.
 
 It names the data, the model, the output folder and the settings. Relative paths start at the file's own folder. An
 unknown name is refused at every level.
@@ -7,7 +7,8 @@ unknown name is refused at every level.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -103,13 +104,26 @@ def _parsed(path: Path) -> object:
         return parse_json(data, name)
     if path.suffix != ".toml":
         raise InputError(f"{name} must end in .toml or .json; an example:\n{EXAMPLE}")
+    read_toml = _toml_reader(name)
     try:
-        import tomllib
-    except ModuleNotFoundError:
-        raise InputError(f"reading {name} needs Python 3.11 or newer: write it as .json instead") from None
-    try:
-        return tomllib.loads(data.decode("utf-8-sig"))
+        return read_toml(data.decode("utf-8-sig"))
     except RecursionError:
         raise FileError(f"{name} is not usable TOML: it is nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError, a number of thousands of digits
         raise FileError(f"{name} is not valid TOML: {str(error)[:200]}") from None
+
+
+def _toml_reader(name: str) -> Callable[[str], dict[str, object]]:
+    """Return Python's reader of TOML, or before 3.11 that of the package tomli. Raises InputError if there is none."""
+    with suppress(ModuleNotFoundError):
+        import tomllib
+
+        return tomllib.loads
+    try:
+        import tomli
+    except ModuleNotFoundError:
+        raise InputError(
+            f"reading {name} needs Python 3.11 or newer, or the package tomli (pip install tomli): "
+            "install it, or write the file as .json"
+        ) from None
+    return tomli.loads

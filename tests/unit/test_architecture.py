@@ -42,7 +42,7 @@ NAMED_EXCEPTION = ("voice", "intake")
 
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 # Imported inside functions of these rooms only: the pack loads without them, and the feature that needs one says so.
-LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
+LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}, "tomli": {"commands"}}
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
 ONLY_IN = {
@@ -50,6 +50,7 @@ ONLY_IN = {
     "huggingface_hub": {"omnivoice/intake/downloads.py"},
     "av": {"omnivoice/intake/container_audio.py"},
     "PIL": {"nodes/host/pictures.py"},
+    "tomli": {"omnivoice/commands/train_config.py"},
     "pickletools": {"omnivoice/commands/upstream_prompt.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}

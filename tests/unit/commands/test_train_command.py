@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -30,7 +31,6 @@ from omnivoice.weights.lora_read import read_lora
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 CHECKPOINT = ASSETS / "checkpoint"
 SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
-needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML from 3.11 on")
 
 
 @pytest.fixture
@@ -174,7 +174,6 @@ def test_what_a_config_may_not_say(config: Path, entries: dict, words: str, caps
     assert words in error and "Traceback" not in error
 
 
-@needs_toml
 def test_the_example_is_read_and_names_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(EXAMPLE)
@@ -187,6 +186,17 @@ def test_the_example_is_read_and_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"must end in \.toml or \.json"):
         path.rename(tmp_path / "config.yaml")
         read_order(str(tmp_path / "config.yaml"))
+
+
+def test_python_3_10_reads_toml_with_tomli_or_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(EXAMPLE)
+    monkeypatch.setitem(sys.modules, "tomllib", None)
+    monkeypatch.setitem(sys.modules, "tomli", SimpleNamespace(loads=lambda text: {"data": "clips", "output": text[:4]}))
+    assert read_order(str(path)).output == tmp_path / "data"
+    monkeypatch.setitem(sys.modules, "tomli", None)
+    with pytest.raises(InputError, match=r"^reading config\.toml needs Python 3\.11 .*pip install tomli.*as \.json$"):
+        read_order(str(path))
 
 
 def test_progress_says_speed_and_time_left() -> None:
@@ -209,7 +219,6 @@ def test_tensorboard_is_asked_for_by_name(config: Path, capsys: pytest.CaptureFi
     assert "pip install tensorboard" in capsys.readouterr().err
 
 
-@needs_toml
 def test_the_documented_config_is_read_and_its_table_true(tmp_path: Path) -> None:
     page = (ASSETS.parents[1] / "docs" / "training.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

@@ -218,7 +218,6 @@ def test_a_run_in_the_folder_of_its_config_has_that_folders_name(tmp_path: Path,
     assert read_order("config.json").result_name == tmp_path.name
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib")
 @pytest.mark.parametrize("text", ["data = " + "[" * 5000, "data = " + "9" * 6000, "data = '\xff'"])
 def test_strange_toml_is_refused_in_words(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_bytes(text.encode("latin-1"))
