@@ -1,4 +1,4 @@
-"""Which dtype and device to compute with, and how dtypes are spelled in nodes, on the command line and in TOML."""
+"""Which torch, dtype and device to compute with; how dtypes are spelled in nodes, on the command line and in TOML."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ from types import MappingProxyType
 
 import torch
 
+from .errors import OmniVoiceError
 from .ops import cpu_has_fast_bf16
+
+TORCH_VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])  # such as (2, 4)
+OLDEST_TORCH = (2, 4)  # tests/versions.py runs the tests on it
 
 AUTO, FASTEST = "auto", "fastest"  # choices next to DTYPES: the device's best, and the same but quicker on some CPUs
 DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 )
 COMPUTE_DTYPES = (*DTYPES.values(), torch.float64)  # what the engine can run in; float64 is for tests
+
+
+def check_torch() -> None:
+    """Raise OmniVoiceError if the installed torch is too old for the engine."""
+    if TORCH_VERSION < OLDEST_TORCH:
+        raise OmniVoiceError(
+            f"OmniVoice needs torch 2.4 or newer, this is torch {torch.__version__}: update ComfyUI with its torch, or "
+            "run pip install -U torch in this Python"
+        )
 
 
 def dtype_name(dtype: torch.dtype) -> str:

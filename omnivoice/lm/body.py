@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig
+from ..devices import TORCH_VERSION
 from ..ops import Ops
 from .layout import PackedLayout
 from .norm import RMSNorm, Scale, normalize
@@ -66,11 +67,12 @@ class Attention(nn.Module):
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Attend within one document: q [1, H, Q, D], k and v [1, Hkv, L, D] -> [1, Q, H, D]."""
-    native = q.device.type == "cpu"
-    if not native:  # enable_gqa makes some other builds and devices fall back to the slow math kernel
-        groups = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=native).transpose(1, 2)
+    # torch 2.4 has no enable_gqa, and with it some other builds and devices fall back to the slow math kernel.
+    if q.device.type == "cpu" and TORCH_VERSION >= (2, 5):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2)
+    groups = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..config import LMConfig
+from ..devices import check_torch
 from ..errors import CheckpointError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..lm.fused import fused_rows
@@ -41,8 +42,9 @@ def load_lm(
 
     used_ids: token ids that texts can produce; their rows must not be zero. fused: see `lm/fused.py`.
     Raises CheckpointError for keys, shapes, dtypes, values or a vocabulary that do not fit, FileError for a
-    corrupt file.
+    corrupt file, OmniVoiceError for a torch that is too old.
     """
+    check_torch()
     if max(used_ids) >= config.vocab_size:
         raise CheckpointError(
             f"tokenizer.json has ids up to {max(used_ids)}, but the model embeds only {config.vocab_size}: "

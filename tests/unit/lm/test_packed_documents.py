@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from omnivoice.config import LMConfig
-from omnivoice.lm import OmniVoiceLM, PackedLayout
+from omnivoice.lm import OmniVoiceLM, PackedLayout, body
 from omnivoice.lm.fused import fused_rows
 from omnivoice.lm.norm import RMSNorm
 from omnivoice.ops import PLAIN_OPS, TORCH_OPS
@@ -64,6 +64,14 @@ def test_packed_equals_each_document_alone(lm, documents):
     alone = [lm(part, layout([n], [t])) for part, n, t in zip(x.split(list(lengths)), lengths, targets)]
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
     assert torch.isfinite(together).all()
+
+
+def test_torch_2_4_computes_the_same_without_grouped_heads(lm, monkeypatch):
+    x, packed = rows(48), layout([7, 40, 1], [2, 11, 1])
+    expected, attend = lm(x, packed), F.scaled_dot_product_attention
+    monkeypatch.setattr(body, "TORCH_VERSION", (2, 4))
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v: attend(q, k, v))  # takes nothing newer
+    assert torch.equal(lm(x, packed), expected)
 
 
 def test_targets_only_equals_the_tail_of_all_rows(lm):

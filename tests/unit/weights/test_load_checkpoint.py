@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, Sampling, Waveform
+from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, OmniVoiceError, Sampling, Waveform, devices
 from omnivoice.lm.fused import fused_rows
 from omnivoice.weights import locate_checkpoint
 
@@ -52,6 +52,14 @@ def test_sharded_checkpoint_equals_the_single_file(folder):
     (folder / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"1 of 2 shards are missing.*model-00002-of-00002"):
         Engine.load(folder)
+
+
+def test_a_torch_that_is_too_old_is_refused_in_words(checkpoint, monkeypatch):
+    monkeypatch.setattr(devices, "TORCH_VERSION", (2, 4))
+    Engine.load(checkpoint)
+    monkeypatch.setattr(devices, "TORCH_VERSION", (2, 3))
+    with pytest.raises(OmniVoiceError, match=r"^OmniVoice needs torch 2\.4 or newer, this is torch .*: update ComfyUI"):
+        Engine.load(checkpoint)
 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.float16, torch.bfloat16])
