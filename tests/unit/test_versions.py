@@ -120,3 +120,10 @@ def test_the_workflow_has_a_job_for_each_set(root: Path) -> None:
     jobs = re.findall(r'\{ set: (\S+), python: "([\d.]+)" \}', text)
     assert jobs == [(one.name, one.python) for one in versions.SETS]
     assert "python tests/versions.py ${{ matrix.set }}" in text
+
+
+def test_the_table_of_sets_is_true(root: Path) -> None:
+    page = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\S+)` \| ([\d.]+) \| ([\d.]+) \|", page, re.MULTILINE)
+    pinned = [one.packages[0].removeprefix("torch==").removesuffix(".*") for one in versions.SETS]
+    assert rows == [(one.name, one.python, torch) for one, torch in zip(versions.SETS, pinned)]
