@@ -9,6 +9,7 @@ that no text can produce one: "<|text_end|>" typed by a user is encoded as ordin
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
@@ -92,12 +93,17 @@ def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]
     vocab, merges = model.get("vocab"), model.get("merges")
     if not isinstance(vocab, dict) or not isinstance(merges, list):
         raise _not_ours("it has no vocabulary or no merges")
-    if not all(_is_id(token) for token in vocab.values()) or len(set(map(str, vocab.values()))) != len(vocab):
+    ids = vocab.values()  # checked by functions of the interpreter: there are 150,000 ids and as many merges
+    if set(map(type, ids)) - {int} or len(set(ids)) != len(vocab) or (ids and not 0 <= min(ids) <= max(ids) <= _MAX_ID):
         raise _not_ours("its ids are not whole numbers from 0, each used once")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-    if not all(isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) and isinstance(p[1], str) for p in pairs):
+    if (
+        set(map(type, pairs)) - {list}
+        or set(map(len, pairs)) - {2}
+        or set(map(type, chain.from_iterable(pairs))) - {str}
+    ):
         raise _not_ours("its merges are not pairs of tokens")
-    return cast("dict[str, int]", vocab), [(pair[0], pair[1]) for pair in pairs]
+    return cast("dict[str, int]", vocab), list(map(tuple, pairs))
 
 
 def _is_id(value: object) -> bool:
