@@ -19,9 +19,9 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
 
 from ..errors import FileError
 from .limits import KIB, MIB
@@ -37,7 +37,7 @@ _STAMP_HEAD_BYTES, _STAMP_BLOCK_BYTES, _STAMP_BLOCKS = 64 * KIB, 4 * KIB, 32
 
 
 @contextlib.contextmanager
-def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BufferedReader, int]]:
     """Open a regular file for reading and yield (binary file, size in bytes); raises FileError for anything else.
 
     Symbolic links are followed. Errors of the system while reading become FileError too.

@@ -1,8 +1,8 @@
-"""Safetensors files: large ones are memory-mapped, small ones are read completely, and this program's are written.
+"""Safetensors files: large ones are read in pieces or mapped, small ones are read completely, and ours are written.
 
-Truncating a mapped file kills the process. So only model weights, which are too large to copy, are mapped; voices and
-LoRAs are read through one file descriptor. The writer makes the same bytes from the same tensors, while the library's
-order of metadata changes from run to run. Names and shapes are checked in `weights` and `voice_files`.
+Truncating a mapped file kills the process. So only model weights that are used as stored are mapped; weights that are
+converted are read in pieces, voices and LoRAs completely. The writer makes the same bytes from the same tensors, while
+the library's order of metadata changes from run to run. Names and shapes are checked in `weights` and `voice_files`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from io import BufferedReader
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -25,50 +26,83 @@ from torch import Tensor
 
 from ..errors import FileError, InputError
 from .files import open_regular, read_bytes, write_parts_atomic
-from .limits import MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS_BYTES, shown
+from .limits import MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS_BYTES, MIB, shown
 from .paths import as_path, shown_name
 from .tensor_header import DTYPES, LENGTH_BYTES, Header, TensorInfo, header_length, parse_header, render_header
 
+PIECE_BYTES = 4 * MIB  # fits into the caches, so that checking and converting do not wait for memory
 _NAMES = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
 
-class MappedTensors:
-    """An open weight file: `info` and `metadata` come from its checked header, `get` returns one tensor."""
+class TensorFile:
+    """An open weight file: `info` and `metadata` are its checked header, `get` maps a tensor, `pieces` reads one."""
 
-    def __init__(self, name: str, header: Header, handle: safetensors.safe_open) -> None:
+    def __init__(
+        self, name: str, header: Header, handle: safetensors.safe_open, file: BufferedReader, start: int
+    ) -> None:
         self.info: Mapping[str, TensorInfo] = header.info
         self.metadata: Mapping[str, str] = header.metadata
-        self._name = name
-        self._handle = handle
+        self._name, self._handle, self._file, self._start = name, handle, file, start
+        self._buffer = torch.empty(0, dtype=torch.uint8)
 
     def get(self, name: str) -> Tensor:
         """Return a tensor as stored, on the CPU, without a copy: its pages are read when it is used.
 
         It may outlive this object. Raises FileError if the file holds no tensor of that name.
         """
-        if name not in self.info:
-            raise FileError(f"{self._name} holds no tensor {shown(name)}")
+        self._find(name)
         try:
             return self._handle.get_tensor(name)
         except (safetensors.SafetensorError, RuntimeError, ValueError) as error:
             raise FileError(f"cannot read tensor {shown(name)} of {self._name}: {error}") from error
 
+    def pieces(self, name: str) -> Iterator[tuple[int, Tensor]]:
+        """Yield (first row, rows [n, ...]) of a tensor as stored, in order; of one without dimensions, (0, [1]).
+
+        Every piece lies in the same memory, so use one before asking for the next. Nothing stays mapped. Raises
+        FileError if the file holds no tensor of that name or has become shorter.
+        """
+        info = self._find(name)
+        height, *width = info.shape or (1,)
+        row_bytes = (info.end - info.start) // max(height, 1)
+        most = max(1, PIECE_BYTES // max(row_bytes, 1))
+        self._file.seek(self._start + info.start)
+        for first in range(0, height, most):
+            rows = min(most, height - first)
+            raw = self._read(rows * row_bytes)
+            yield first, raw.view(DTYPES[info.dtype]).view(rows, *width)
+
+    def _find(self, name: str) -> TensorInfo:
+        if name not in self.info:
+            raise FileError(f"{self._name} holds no tensor {shown(name)}")
+        return self.info[name]
+
+    def _read(self, size: int) -> Tensor:
+        """Return the next `size` bytes of the file, in memory that the next call uses again."""
+        if len(self._buffer) < size:
+            self._buffer = torch.empty(max(size, PIECE_BYTES), dtype=torch.uint8)
+        raw = self._buffer[:size]
+        if self._file.readinto(raw.numpy().data) != size:
+            raise FileError(f"{self._name} changed while it was read: try again")
+        return raw
+
 
 def check_header(path: str | PathLike[str]) -> Header:
     """Return the checked header of a safetensors file without reading a tensor; raises FileError."""
-    return _checked_header(path)[0]
-
-
-def _checked_header(path: str | PathLike[str]) -> tuple[Header, tuple[int, ...]]:
     with open_regular(path) as (file, size):
-        name = shown_name(path)
-        if size > MAX_MODEL_BYTES:
-            raise FileError(f"{name} must be at most {MAX_MODEL_BYTES} bytes, got {size}")
-        head = file.read(64)
-        length = header_length(head, size, name)
-        file.seek(LENGTH_BYTES)
-        header = file.read(min(length, MAX_HEADER_BYTES))
-        return parse_header(header, size - LENGTH_BYTES - length, name), _identity(os.fstat(file.fileno()))
+        return _checked_header(file, size, shown_name(path))[0]
+
+
+def _checked_header(file: BufferedReader, size: int, name: str) -> tuple[Header, int]:
+    """Return the checked header and where the data of the tensors begins."""
+    if size > MAX_MODEL_BYTES:
+        raise FileError(f"{name} must be at most {MAX_MODEL_BYTES} bytes, got {size}")
+    head = file.read(64)
+    length = header_length(head, size, name)
+    file.seek(LENGTH_BYTES)
+    header = file.read(min(length, MAX_HEADER_BYTES))
+    start = LENGTH_BYTES + length
+    return parse_header(header, size - start, name), start
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
@@ -76,15 +110,17 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def open_tensors(path: str | PathLike[str]) -> Iterator[MappedTensors]:
-    """Map a weight file and yield its `MappedTensors`; for models only (see the module's docstring).
+def open_tensors(path: str | PathLike[str]) -> Iterator[TensorFile]:
+    """Open a weight file and yield its `TensorFile`; for models only (see the module's docstring).
 
     Raises FileError if the header is invalid, or if the file was replaced between the check and the mapping.
     """
     where = as_path(path)
     name = shown_name(where)
-    header, identity = _checked_header(where)
     with contextlib.ExitStack() as stack:
+        file, size = stack.enter_context(open_regular(where))
+        header, start = _checked_header(file, size, name)
+        identity = _identity(os.fstat(file.fileno()))
         try:
             handle = stack.enter_context(safetensors.safe_open(str(where), framework="pt", device="cpu"))
             same = _identity(os.stat(where)) == identity
@@ -92,7 +128,7 @@ def open_tensors(path: str | PathLike[str]) -> Iterator[MappedTensors]:
             raise FileError(f"cannot map {name}: {error}") from error
         if not same:
             raise FileError(f"{name} changed while it was opened: try again")
-        yield MappedTensors(name, header, handle)
+        yield TensorFile(name, header, handle, file, start)
 
 
 def read_small_tensors(

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..devices import dtype_name
 from ..errors import CheckpointError
 from ..intake.limits import check_number
-from ..intake.tensors import MappedTensors, TensorSource, open_tensors
+from ..intake.tensors import TensorFile, TensorSource, open_tensors
 from .files import CheckpointFiles
 from .load import lm_tensors
 from .load_codec import codec_tensors
@@ -62,7 +62,7 @@ def export_checkpoint(
 
 
 @contextmanager
-def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, MappedTensors]]:
+def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, TensorFile]]:
     """Map every weight file of the checkpoint."""
     with ExitStack() as stack:
         yield {file: stack.enter_context(open_tensors(file)) for file in {*files.lm_weights, *files.codec_weights}}
@@ -70,7 +70,7 @@ def opened(files: CheckpointFiles) -> Iterator[Mapping[Path, MappedTensors]]:
 
 def tensor_sources(
     found: Found,
-    maps: Mapping[Path, MappedTensors],
+    maps: Mapping[Path, TensorFile],
     *,
     dtype: torch.dtype | None = None,
     loras: Sequence[tuple[LoRA, float]] = (),

@@ -2,16 +2,15 @@
 
 The module is built on the meta device, so that nothing is allocated twice (`read`). The exact keys and shapes are those
 of the module built with plain torch layers, since a host's layers may have no weights before loading. Embedding rows of
-zeros are refused here, because a model with such rows silently drops words.
+zeros are refused, because a model with such rows silently drops words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from ..config import LMConfig
 from ..devices import check_torch
@@ -19,13 +18,11 @@ from ..errors import CheckpointError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..lm.fused import fused_rows
 from ..ops import TORCH_OPS, Ops
-from .files import HOW_TO_GET
 from .read import META, Found, check_tensors, fill, find_tensors, read_tensors, shapes_of
 from .single_file import LM
 
-TEXT_EMBEDDING = "llm.embed_tokens.weight"
+TEXT_EMBEDDING, AUDIO_EMBEDDING = "llm.embed_tokens.weight", "audio_embeddings.weight"
 LM_UNUSED = ("codebook_layer_offsets", "lm_head.weight", "llm.lm_head.weight")
-ROWS_AT_ONCE = 8192
 
 
 def load_lm(
@@ -53,9 +50,8 @@ def load_lm(
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, fused=fused)
     found = lm_tensors(config, files)
     rows = fused_rows(config) if fused else {}
-    tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), rows=rows)
-    _refuse_zero_rows(TEXT_EMBEDDING, tensors, sorted(used_ids), files)
-    _refuse_zero_rows("audio_embeddings.weight", tensors, range(config.codebooks * config.audio_vocab_size), files)
+    used = {TEXT_EMBEDDING: sorted(used_ids), AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}
+    tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), rows=rows, nonzero=used)
     text = TextEmbedding(tensors.pop(TEXT_EMBEDDING))
     return fill(module, tensors), text
 
@@ -70,15 +66,3 @@ def lm_tensors(config: LMConfig, files: Sequence[Path]) -> Found:
     found = {name: at for name, at in find_tensors(files, LM).items() if name not in LM_UNUSED}
     check_tensors(found, table, files)
     return found
-
-
-def _refuse_zero_rows(name: str, tensors: Mapping[str, Tensor], ids: Sequence[int], files: Sequence[Path]) -> None:
-    weight = tensors[name]
-    zero = torch.cat([(rows == 0).all(dim=1) for rows in weight.split(ROWS_AT_ONCE)])  # in pieces: no full-size mask
-    zero_ids = set(zero.nonzero().flatten().tolist())
-    bad = [i for i in ids if i in zero_ids]
-    if bad:
-        raise CheckpointError(
-            f"{files[0].name}: {len(bad)} rows of {name} that are in use are all zero (first: {bad[:5]}), so words "
-            f"would be missing from the speech; the file was badly converted; {HOW_TO_GET}"
-        )

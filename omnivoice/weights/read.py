@@ -1,13 +1,14 @@
 """Reading tensors from safetensors files into a module, straight into the target dtype.
 
-Names and shapes are checked first. Then each tensor is read from the memory map, checked, converted, and becomes the
-parameter. A tensor that needs no conversion stays mapped, so the system can drop its pages and read them again. Errors
-name up to five unknown and missing keys; NaN and Inf are refused. `load` and `load_codec` know which keys a model has.
+Names and shapes are checked first. A tensor that needs no conversion is mapped and becomes the parameter, so the system
+can drop its pages and read them again. Any other is read in pieces, which are checked and converted while they are in
+the processor's caches; of them nothing stays mapped. Errors name up to five unknown and missing keys; NaN and Inf are
+refused. `load` and `load_codec` know which keys a model has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,8 +19,8 @@ from torch import Tensor, nn
 
 from ..devices import dtype_name
 from ..errors import CheckpointError
-from ..intake.tensor_header import TensorInfo
-from ..intake.tensors import MappedTensors, open_tensors
+from ..intake.tensor_header import DTYPES, TensorInfo
+from ..intake.tensors import TensorFile, open_tensors
 from .files import HOW_TO_GET
 from .single_file import names_of_part
 
@@ -86,11 +87,12 @@ def read_tensors(
     dtype: torch.dtype,
     as_stored: Collection[str] = (),
     rows: Mapping[str, tuple[str, int, int]] = MappingProxyType({}),
+    nonzero: Mapping[str, Collection[int]] = MappingProxyType({}),
 ) -> dict[str, Tensor]:
     """Read every tensor of `found` to `device` in `dtype`; those in `as_stored` to the CPU in the dtype of the file.
 
-    rows: {name: (target tensor, first row, number of rows)} for tensors that become rows of another one. They are
-    copied straight into it, since a temporary copy would keep its memory reserved.
+    rows: {name: (target tensor, first row, number of rows)} for tensors that become rows of another one. nonzero:
+    {name: rows that must not be zero}. Raises CheckpointError for values that do not fit, see `check_values`.
     """
     tensors: dict[str, Tensor] = {}
     heights: dict[str, int] = {}
@@ -98,21 +100,64 @@ def read_tensors(
         heights[target] = max(heights.get(target, 0), first + count)
     for path in dict.fromkeys(place.path for place in found.values()):
         with open_tensors(path) as source:
-            for name in (name for name, place in found.items() if place.path == path):
-                raw = read_tensor(source, name, found[name], dtype)
+            for name, place in ((name, place) for name, place in found.items() if place.path == path):
+                info, into = place.info, None
+                pieces = source.pieces(place.stored)
                 if name in rows:
                     target, first, count = rows[name]
                     if target not in tensors:
-                        tensors[target] = torch.empty(heights[target], raw.shape[1], device=device, dtype=dtype)
-                    tensors[target][first : first + count].copy_(raw)
+                        tensors[target] = torch.empty(heights[target], *info.shape[1:], device=device, dtype=dtype)
+                    into = tensors[target][first : first + count]
+                elif name in as_stored:
+                    tensors[name] = source.get(place.stored)  # but read in pieces: its pages are not needed yet
+                elif DTYPES[info.dtype] == dtype and device.type == "cpu":
+                    tensors[name] = source.get(place.stored)
+                    pieces = iter([(0, tensors[name])])
                 else:
-                    tensors[name] = raw if name in as_stored else raw.to(device=device, dtype=dtype)
+                    into = tensors[name] = torch.empty(info.shape, device=device, dtype=dtype)
+                _take(name, place, pieces, dtype, into, nonzero.get(name, ()))
     return tensors
 
 
-def read_tensor(source: MappedTensors, name: str, place: Place, dtype: torch.dtype) -> Tensor:
-    """Return one tensor as stored. Raises CheckpointError for integers, NaN and Inf, and for overflow in `dtype`."""
-    raw, where = source.get(place.stored), f"{place.path.name}: {name}"
+def _take(
+    name: str,
+    place: Place,
+    pieces: Iterable[tuple[int, Tensor]],
+    dtype: torch.dtype,
+    into: Tensor | None,
+    nonzero: Collection[int],
+) -> None:
+    """Check the pieces of a tensor and copy them to where they belong, if that is not where they are."""
+    zero: set[int] = set()
+    for first, piece in pieces:
+        check_values(piece, f"{place.path.name}: {name}", dtype)
+        if into is not None:
+            (into[first : first + len(piece)] if into.ndim else into[None]).copy_(piece)
+        if nonzero:
+            zero.update((first + zero_rows(piece)).tolist())
+    bad = [row for row in nonzero if row in zero]
+    if bad:
+        raise CheckpointError(
+            f"{place.path.name}: {len(bad)} rows of {name} that are in use are all zero (first: {bad[:5]}), so words "
+            f"would be missing from the speech; the file was badly converted; {HOW_TO_GET}"
+        )
+
+
+def zero_rows(weight: Tensor) -> Tensor:
+    """Return the indices of the rows of [R, E] that are all zero. Only rows that begin with a zero are looked at."""
+    maybe = (weight[:, 0] == 0).nonzero().flatten()
+    return maybe[(weight[maybe] == 0).all(dim=1)]
+
+
+def read_tensor(source: TensorFile, name: str, place: Place, dtype: torch.dtype) -> Tensor:
+    """Return one tensor as stored, mapped. Raises as `check_values`."""
+    raw = source.get(place.stored)
+    check_values(raw, f"{place.path.name}: {name}", dtype)
+    return raw
+
+
+def check_values(raw: Tensor, where: str, dtype: torch.dtype) -> None:
+    """Raise CheckpointError for integers, NaN and Inf, and for overflow in `dtype`. where: what to call the tensor."""
     if raw.dtype not in FLOATS:
         raise CheckpointError(f"{where} is {raw.dtype}, allowed are float32, float16 and bfloat16")
     ends = torch.stack(torch.aminmax(raw))
@@ -120,7 +165,6 @@ def read_tensor(source: MappedTensors, name: str, place: Place, dtype: torch.dty
         raise CheckpointError(f"{where} holds NaN or Inf: the file is damaged; {HOW_TO_GET}")
     if not bool(torch.isfinite(ends.to(dtype)).all()):
         raise CheckpointError(f"{where} overflows in {dtype_name(dtype)}: load it as bf16 or fp32")
-    return raw
 
 
 def _explain_keys(unknown: Sequence[str], missing: Sequence[str], files: Sequence[Path]) -> str:

@@ -149,6 +149,29 @@ def test_a_mapped_tensor_outlives_the_file_object(tmp_path: Path) -> None:
     assert torch.equal(tensor, torch.arange(1000))
 
 
+@pytest.mark.parametrize("size", [1, 24, 40, 1 << 20])
+def test_a_tensor_read_in_pieces_is_the_one_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    written = sample()
+    write_tensors(tmp_path / "a", written, {})
+    monkeypatch.setattr(module, "PIECE_BYTES", size)
+    with open_tensors(tmp_path / "a") as file:
+        for name, tensor in written.items():
+            pieces = [(first, piece.clone()) for first, piece in file.pieces(name)]
+            assert [first for first, _ in pieces] == [sum(len(p) for _, p in pieces[:i]) for i in range(len(pieces))]
+            got = torch.cat([piece for _, piece in pieces]) if pieces else torch.zeros(0, 4)
+            assert got.dtype == tensor.dtype and torch.equal(got.view(tensor.shape), tensor)
+        with pytest.raises(FileError, match=r"^a holds no tensor 'zz'$"):
+            next(file.pieces("zz"))
+
+
+def test_a_file_that_becomes_shorter_while_it_is_read_is_named(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "a", {"a": torch.zeros(1 << 16)}, {})
+    with open_tensors(tmp_path / "a") as file:
+        os.truncate(tmp_path / "a", 1 << 16)
+        with pytest.raises(FileError, match=r"^a changed while it was read: try again$"):
+            list(file.pieces("a"))
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_mapping_makes_no_copy_in_anonymous_memory(tmp_path: Path) -> None:
     def anonymous() -> int:

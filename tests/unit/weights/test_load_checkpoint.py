@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +13,10 @@ from safetensors.torch import load_file, save_file
 from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, OmniVoiceError, Sampling, Waveform, devices
 from omnivoice.lm.fused import fused_rows
 from omnivoice.weights import locate_checkpoint
+from omnivoice.weights.load import lm_tensors
+from omnivoice.weights.read import read_tensors
 
+ROOT = Path(__file__).resolve().parents[3]
 LM, CODEC = "model.safetensors", "audio_tokenizer/model.safetensors"
 
 
@@ -81,6 +87,24 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
         assert torch.equal(loaded[fused][start : start + rows], parts.pop(name).to(wanted))
     for name in set(parts) - {"codebook_layer_offsets"}:
         assert torch.equal(loaded[name], parts[name].to(wanted))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_only_what_is_used_as_stored_stays_mapped(folder, dtype):
+    """What is converted leaves no mapping, and what is kept as stored is mapped, not copied."""
+    name = "llm.layers.0.mlp.down_proj.weight"
+    rewrite(folder / LM, lambda t: t.update({name: t[name].float()}))
+    found = lm_tensors(locate_checkpoint(folder).lm_config, [folder / LM])
+    weight = read_tensors({name: found[name]}, device=torch.device("cpu"), dtype=dtype)[name]
+    assert weight.dtype == dtype
+    assert (str(folder / LM) in Path("/proc/self/maps").read_text()) is (dtype == torch.float32)
+
+
+def test_loading_does_not_import_the_compiler(folder):
+    """Filling an embedding on the meta device does, which takes a second."""
+    code = "import sys, omnivoice; omnivoice.Engine.load(sys.argv[1]); sys.exit('torch._dynamo' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, cwd=ROOT)
 
 
 def test_training_only_weights_are_not_loaded(folder):
