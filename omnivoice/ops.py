@@ -148,7 +148,15 @@ def _is_plain(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32
 
 
-PLAIN_OPS: Ops = LayerLibrary(nn.Linear, nn.Conv1d, nn.ConvTranspose1d, nn.Embedding, nn.LayerNorm, nn.GroupNorm)
+def _unset(layer: type[nn.Module]) -> Callable[..., nn.Module]:
+    """Return the same layer, whose weights are not set: the loader fills every one. Drawing them for nothing takes
+    time, and drawing those of an embedding on the meta device makes torch import its compiler, which takes a second."""
+    return type(layer.__name__, (layer,), {"__module__": __name__, "reset_parameters": lambda self: None})
+
+
+PLAIN_OPS: Ops = LayerLibrary(
+    *map(_unset, (nn.Linear, nn.Conv1d, nn.ConvTranspose1d, nn.Embedding, nn.LayerNorm, nn.GroupNorm))
+)
 TORCH_OPS: Ops = with_fast_linear(PLAIN_OPS)
 
 
