@@ -104,9 +104,10 @@ class AcousticEncoder(nn.Module):
     def forward(self, samples: Tensor) -> Tensor:
         """[B, 1, N] -> [B, E, frames(N)]."""
         x, first_block = samples, nn.Sequential(self.conv1, self.block[0])
+        length = tiling.tile_length(on_cpu=tiling.on_cpu(x))
         for stride, run in zip(self.strides, [first_block, *self.block[1:]]):
-            tile, reach = (-(-n // stride) * stride for n in (tiling.TILE_LENGTH, RESIDUAL_REACH + 3 + 2 * stride))
-            x = tiling.run_tiled_on_cpu(run, x, tile, before=reach, after=reach, down=stride)
+            tile, reach = (-(-n // stride) * stride for n in (length, RESIDUAL_REACH + 3 + 2 * stride))
+            x = tiling.run_tiled(run, x, tile, before=reach, after=reach, down=stride)
         return self.conv2(self.snake1(x))
 
 
@@ -143,14 +144,11 @@ class AcousticDecoder(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """[B, E, T] -> [B, 1, T * product of the strides]."""
-        x = self.conv1(features)
+        x, length = self.conv1(features), tiling.tile_length(on_cpu=tiling.on_cpu(features))
         for i, (stride, run) in enumerate(zip(self.strides, [*self.block[:-1], self._last_block])):
-            reach, tile = -(-(RESIDUAL_REACH + 3) // stride) + 2, max(1, tiling.TILE_LENGTH // stride)
+            reach, tile = -(-(RESIDUAL_REACH + 3) // stride) + 2, max(1, length // stride)
             # Tiles round differently at their edges, so the exact blocks, with at most 1/24 of the samples, run whole.
-            if i < EXACT_BLOCKS:
-                x = run(x)
-            else:
-                x = tiling.run_tiled_on_cpu(run, x, tile, before=reach, after=reach, up=stride)
+            x = run(x) if i < EXACT_BLOCKS else tiling.run_tiled(run, x, tile, before=reach, after=reach, up=stride)
         return x
 
     def _last_block(self, x: Tensor) -> Tensor:

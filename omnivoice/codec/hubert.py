@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,7 +18,10 @@ from ..ops import weights_are_plain
 from . import tiling
 from .layers import LayerFactory
 
-TILE_FRAMES = 64  # 8 MB after the first layer
+# Frames of a tile. The first layer and its activation hold 0.26 MB per frame.
+CPU_TILE_FRAMES, TILE_FRAMES = 64, 512
+QUERIES = 512
+LARGE = 1024.0  # a level beside which the epsilon of a norm is nothing; a power of two, so that it cancels exactly
 
 
 class ConvLayer(nn.Module):
@@ -34,6 +38,11 @@ class ConvLayer(nn.Module):
         """[B, C, L] -> [B, C', (L - kernel) // stride + 1]."""
         x = self.conv(x)
         return F.gelu(x if self.layer_norm is None else self.layer_norm(x))
+
+
+def tile_frames(*, on_cpu: bool) -> int:
+    """Return how many frames a tile has."""
+    return CPU_TILE_FRAMES if on_cpu else TILE_FRAMES
 
 
 def _fold_norm(layer: nn.Module, samples: Tensor) -> Callable[[Tensor], Tensor]:
@@ -56,11 +65,34 @@ def _fold_norm(layer: nn.Module, samples: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda x: F.gelu(F.conv1d(x, kernel, shift, stride))
 
 
+def _measure_norm(layer: nn.Module, samples: Tensor, tile: int) -> Callable[[Tensor], Tensor]:
+    """Return the same function without reading a weight, which a host may cast, move or patch when a layer runs.
+
+    A first pass over `samples` in tiles of so many samples measures the mean and variance of each channel. What the
+    norm multiplies and adds shows in what it makes of -LARGE and LARGE.
+    """
+    assert isinstance(layer, ConvLayer) and layer.layer_norm is not None
+    conv, norm = layer.conv, layer.layer_norm
+    assert isinstance(conv, nn.Conv1d) and isinstance(norm, nn.GroupNorm)
+    kernel, stride = conv.kernel_size[0], conv.stride[0]
+    starts = range(0, samples.shape[1] - kernel + 1, tile // stride * stride)
+    parts = [samples[:, None, start : start + starts.step + kernel - stride] for start in starts]
+    moments = [torch.var_mean(conv(part), dim=2, keepdim=True, correction=0) for part in parts]
+    lengths = samples.new_tensor([(part.shape[2] - kernel) // stride + 1 for part in parts])
+    variances, means = (torch.cat(moment, dim=2) for moment in zip(*moments))  # [1, C, parts]
+    share = lengths / lengths.sum()
+    mean = (means * share).sum(dim=2, keepdim=True)
+    variance = ((variances + (means - mean).square()) * share).sum(dim=2, keepdim=True)
+    low, high = norm(samples.new_tensor([-LARGE, LARGE]).expand(1, conv.out_channels, 2)).split(1, dim=2)
+    scale, shift = (high - low) / 2 * (variance + norm.eps).rsqrt(), (high + low) / 2
+    return lambda x: F.gelu(conv(x).sub_(mean).mul_(scale).add_(shift))
+
+
 class FeatureExtractor(nn.Module):
     """The stack of convolutions: 16 kHz audio to 50 frames per second.
 
-    On a CPU it runs in tiles, because the first layer turns every 5 samples into 512 values. Only its norm depends on
-    the whole recording, and that is computed first (`_fold_norm`).
+    It runs in tiles, because the first layer turns every 5 samples into 512 values. Only its norm depends on the whole
+    recording, and that is computed first.
     """
 
     def __init__(self, config: SemanticConfig, layers: LayerFactory):
@@ -73,13 +105,12 @@ class FeatureExtractor(nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """[B, N] -> [B, L, C]."""
-        x, first = samples[:, None], self.conv_layers[0]
-        if not weights_are_plain(first, x):
-            return nn.Sequential(*self.conv_layers)(x).transpose(1, 2)
-        first_layer, others = _fold_norm(first, samples), nn.Sequential(*self.conv_layers[1:])
-        tile = TILE_FRAMES * self.stride
-        after = self.receptive_field
-        x = tiling.run_tiled(lambda part: others(first_layer(part)), x, tile, before=0, after=after, down=self.stride)
+        first, others = self.conv_layers[0], nn.Sequential(*self.conv_layers[1:])
+        tile = tile_frames(on_cpu=tiling.on_cpu(samples)) * self.stride
+        plain = weights_are_plain(first, samples)
+        first_layer = _fold_norm(first, samples) if plain else _measure_norm(first, samples, tile)
+        x, context = samples[:, None], {"before": 0, "after": self.receptive_field}
+        x = tiling.run_tiled(lambda part: others(first_layer(part)), x, tile, **context, down=self.stride)
         return x.transpose(1, 2)
 
 
@@ -113,7 +144,11 @@ class PositionalConv(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention with biases, in which every frame attends to all frames."""
+    """Self-attention with biases, in which every frame attends to all frames.
+
+    Where torch has no fused attention in float32 (MPS, some AMD and Intel GPUs), the scores of all frames are a matrix.
+    Asking for `QUERIES` frames at a time bounds it.
+    """
 
     def __init__(self, config: SemanticConfig, layers: LayerFactory):
         super().__init__()
@@ -130,7 +165,10 @@ class Attention(nn.Module):
             project(part).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # [B, H, L, D]
             for project, part in ((self.q_proj, x[:, ::keep_every]), (self.k_proj, x), (self.v_proj, x))
         )
-        return self.out_proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        size = q.shape[2] if tiling.on_cpu(x) else QUERIES
+        parts = [F.scaled_dot_product_attention(part, k, v) for part in q.split(size, dim=2)]
+        attended = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+        return self.out_proj(attended.transpose(1, 2).flatten(2))
 
 
 class FeedForward(nn.Module):

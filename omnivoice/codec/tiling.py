@@ -1,9 +1,10 @@
-"""Runs layers over long signals one tile at a time, so that a tile stays in the CPU's cache from layer to layer.
+"""Runs layers over long signals one tile at a time, which saves time on a CPU and memory everywhere.
 
 Nothing is approximated. An output depends only on inputs within a known distance; each tile is run with that much
-context on both sides, and the outputs that lack context are cut off. Without tiles, the codec's tensors of 15-30 MB
-are written to memory and read back at every layer, which costs a third of the time. GPUs run the whole signal at once:
-they have the bandwidth, and small launches would cost them more.
+context on both sides, and the outputs that lack context are cut off. On a CPU, a tile stays in the cache from layer to
+layer; without tiles, the codec's tensors of 15-30 MB are written to memory and read back at every layer, which costs a
+third of the time. GPUs have the bandwidth, and small launches would cost them more, so their tiles are large: 5 s of
+audio are still one tile, and the memory of a minute is bounded.
 """
 
 from __future__ import annotations
@@ -19,15 +20,21 @@ from ..ops import fastest_seconds
 
 Layer = Callable[[Tensor], Tensor]  # [B, C, L] -> [B, C', L']
 
-TILE_LENGTH = 8192  # positions of the output, or of the input where that is longer
+# In positions of the output, or of the input where that is longer. The codec's widest stage holds 1 kB per position.
+CPU_TILE_LENGTH, TILE_LENGTH = 8192, 1 << 17
 BLOCK_SIZE = 1 << 16  # elements of an elementwise chain: 256 kB, so that its two buffers fit the second-level cache
 PROBE_SIZE, PROBE_RANGE = 1 << 15, 300.0
 TOLERANCE = 1e-6
 
 
-def run_tiled_on_cpu(run: Layer, x: Tensor, tile: int, **geometry: int) -> Tensor:
-    """Return run(x), computed as `run_tiled` does on a CPU and at once on other devices."""
-    return run_tiled(run, x, tile, **geometry) if x.device.type == "cpu" else run(x)
+def on_cpu(x: Tensor) -> bool:
+    """Whether `x` is on a CPU, where tiles are small."""
+    return x.device.type == "cpu"
+
+
+def tile_length(*, on_cpu: bool) -> int:
+    """Return how many positions a tile has."""
+    return CPU_TILE_LENGTH if on_cpu else TILE_LENGTH
 
 
 def run_tiled(run: Layer, x: Tensor, tile: int, *, before: int, after: int, up: int = 1, down: int = 1) -> Tensor:

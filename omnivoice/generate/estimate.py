@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import torch
 
-from ..codec.acoustic import RESIDUAL_REACH
-from ..codec.hubert import TILE_FRAMES
+from ..codec.acoustic import EXACT_BLOCKS, RESIDUAL_REACH
+from ..codec.hubert import tile_frames
 from ..codec.model import WINDOW_FRAMES
-from ..codec.tiling import TILE_LENGTH
+from ..codec.tiling import tile_length
 from ..config import CodecConfig, LMConfig
 from ..types import GenerationPlan, Sampling
 
@@ -148,8 +148,8 @@ def estimate_decoding(frames: int, codec: CodecConfig, *, on_cpu: bool) -> int:
     strides = codec.acoustic.upsampling_ratios
     for i, stride in enumerate(strides, start=1):
         inside = 3 * length * stride * width // 2
-        tile = max(1, TILE_LENGTH // stride) + 2 * (-(-(RESIDUAL_REACH + 3) // stride) + 2)
-        share = min(1.0, tile / length) if on_cpu else 1.0
+        tile = max(1, tile_length(on_cpu=on_cpu) // stride) + 2 * (-(-(RESIDUAL_REACH + 3) // stride) + 2)
+        share = min(1.0, tile / length) if i > EXACT_BLOCKS else 1.0
         outputs = length * stride * (width // 2 if i < len(strides) else 1)  # the last one yields the audio
         widest = max(widest, _stage(length * width, outputs, inside, share))
         length, width = length * stride, width // 2
@@ -163,7 +163,7 @@ def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> in
     length, width = max(1, int(seconds * codec.sample_rate)), codec.acoustic.encoder_hidden_size
     widest, inputs, extra = _features(seconds, codec, on_cpu=on_cpu), 1, 1  # the first stage widens its input itself
     for stride in codec.acoustic.downsampling_ratios:
-        share = min(1.0, (TILE_LENGTH + 2 * RESIDUAL_REACH) / length) if on_cpu else 1.0
+        share = min(1.0, (tile_length(on_cpu=on_cpu) + 2 * RESIDUAL_REACH) / length)
         inside = (3 + extra) * length * width
         widest = max(widest, _stage(length * inputs, 2 * length * width // stride, inside, share))
         length, width = -(-length // stride), 2 * width
@@ -172,13 +172,10 @@ def estimate_encoding(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> in
 
 
 def _features(seconds: float, codec: CodecConfig, *, on_cpu: bool) -> float:
-    """Return how many numbers exist after HuBERT's first convolution: its output, normalised (on a CPU in place of it)
-    and activated."""
+    """Return how many numbers exist after HuBERT's first convolution: a tile of its output, and that activated."""
     config = codec.semantic
-    samples = seconds * codec.semantic_sample_rate
-    if on_cpu:
-        samples = min(samples, TILE_FRAMES * math.prod(config.conv_stride))
-    return samples / config.conv_stride[0] * config.conv_dim[0] * (2 if on_cpu else 3)
+    tile = tile_frames(on_cpu=on_cpu) * math.prod(config.conv_stride)
+    return 2 * min(seconds * codec.semantic_sample_rate, tile) / config.conv_stride[0] * config.conv_dim[0]
 
 
 def _stage(inputs: float, outputs: float, inside: float, share: float) -> float:

@@ -175,14 +175,33 @@ def test_a_sine_that_is_wrong_is_not_used(monkeypatch):
     tiling.fastest_sine.cache_clear()
 
 
+@pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("samples", [90, 2600, 2999, 12345])
-def test_folded_normalisation_and_tiles(hubert, samples, monkeypatch):
+def test_normalisation_over_tiles(hubert, samples, plain, monkeypatch):
+    """With the weights at hand, and with layers that may only be called."""
     extractor = hubert.feature_extractor
     assert (extractor.stride, extractor.receptive_field) == (40, 10 + 2 * 5 + 2 * 10 + 20)
     x = noise(1, samples) * 3 + 0.7
-    got = extractor(x)
-    monkeypatch.setattr("omnivoice.codec.hubert.weights_are_plain", lambda *_: False)
-    assert_same(got, extractor(x))
+    expected = nn.Sequential(*extractor.conv_layers)(x[:, None]).transpose(1, 2)
+    monkeypatch.setattr("omnivoice.codec.hubert.weights_are_plain", lambda *_: plain)
+    assert_same(extractor(x), expected)
+
+
+def as_on_a_gpu(monkeypatch):
+    """From here on tiles are chosen as on other devices than a CPU, but smaller, and no weight is read."""
+    monkeypatch.setattr(tiling, "on_cpu", lambda _: False)
+    monkeypatch.setattr(tiling, "TILE_LENGTH", 4096)
+    for name, value in (("TILE_FRAMES", 32), ("QUERIES", 7), ("weights_are_plain", lambda *_: False)):
+        monkeypatch.setattr(f"omnivoice.codec.hubert.{name}", value)
+
+
+@pytest.mark.parametrize("samples", [2600, 4000])
+def test_attention_in_parts(hubert, samples, monkeypatch):
+    x = noise(1, samples)
+    expected = hubert(x, 2)
+    as_on_a_gpu(monkeypatch)
+    monkeypatch.setattr("omnivoice.codec.hubert.TILE_FRAMES", 1000)
+    assert_same(hubert(x, 2), expected)
 
 
 def test_frames_that_are_not_wanted_change_nothing(hubert):
@@ -214,13 +233,26 @@ def test_products_leave_patched_layers_to_themselves():
         assert function(layer, x) is expected
 
 
-CODEC = CodecConfig(ACOUSTIC, SEMANTIC, codebook_size=32, codebook_dim=4)
+HOP_320 = replace(SEMANTIC, conv_kernel=(10, 4, 4, 4), conv_stride=(5, 4, 4, 4))
+CODEC = CodecConfig(ACOUSTIC, HOP_320, codebook_size=32, codebook_dim=4)
 
 
 @pytest.fixture(scope="module")
 def halves():
     made = (half(CODEC, ops=TORCH_OPS, device="cpu", dtype=torch.float32) for half in (CodecEncoder, CodecDecoder))
     return tuple(random_weights(half) for half in made)
+
+
+@pytest.mark.parametrize("frames", [1, 13, 120])
+def test_the_tiles_of_a_gpu_give_the_same_codes_and_audio(halves, frames, monkeypatch):
+    encoder, decoder = halves
+    samples = noise(1, 960 * frames) * 0.3
+    codes = encoder.encode(samples)
+    audio = decoder.decode(codes)
+    assert len(codes.unique()) > 4
+    as_on_a_gpu(monkeypatch)
+    assert torch.equal(encoder.encode(samples), codes)
+    assert_same(decoder.decode(codes), audio)
 
 
 @pytest.mark.parametrize("frames", [1, 16, 26, 27, 32, 100])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.model import byte_tokenizer, fill
 from omnivoice import Engine, GenerationRequest, Sampling, VoicePrompt, Waveform
 from omnivoice.codec import CodecDecoder, CodecEncoder
+from omnivoice.codec.model import WINDOW_FRAMES
 from omnivoice.config import AcousticConfig, CodecConfig, LMConfig, SemanticConfig
 from omnivoice.generate import estimate
 from omnivoice.generate.codec import Codec
@@ -134,6 +135,37 @@ def test_estimate_of_encoding(engine: Engine, seconds: int) -> None:
     _, count = tensor_peak(lambda: engine.encode_voice(waveform, "Good morning."))
     expected = engine.estimate_encode_bytes(waveform, "Good morning.") - CPU_LIBRARIES
     assert 0.75 <= expected / count.peak <= 1.25, count.largest
+
+
+@pytest.fixture(scope="module")
+def published_codec() -> tuple[CodecEncoder, CodecDecoder]:
+    """The codec in its published sizes on `meta`: a device other than a CPU, which counts bytes and computes nothing.
+    It has no fused attention."""
+    acoustic = AcousticConfig(downsampling_ratios=(8, 5, 4, 2, 3), upsampling_ratios=(8, 5, 4, 2, 3))
+    config = CodecConfig(acoustic=acoustic, semantic=SemanticConfig())
+    return tuple(
+        half(config, ops=PLAIN_OPS, device="meta", dtype=torch.float32) for half in (CodecEncoder, CodecDecoder)
+    )
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 20, 60])
+def test_encoding_on_a_gpu_is_bounded(published_codec: tuple[CodecEncoder, CodecDecoder], seconds: int) -> None:
+    encoder = published_codec[0]
+    _, count = tensor_peak(lambda: encoder.encode(torch.empty(1, 24_000 * seconds, device="meta")))
+    expected = estimate.estimate_encoding(seconds, encoder.config, on_cpu=False)
+    assert 0.75 <= expected / count.peak <= 1.25, count.largest
+    assert expected < 0.35e9
+
+
+@pytest.mark.parametrize("frames", [25, 250, WINDOW_FRAMES + estimate.CONTEXT])
+def test_decoding_on_a_gpu_is_bounded(published_codec: tuple[CodecEncoder, CodecDecoder], frames: int) -> None:
+    decoder = published_codec[1]
+    codes = torch.empty(decoder.config.codebooks, frames, dtype=torch.int64, device="meta")
+    with torch.no_grad():
+        _, count = tensor_peak(lambda: decoder._decode(codes))
+    expected = estimate.estimate_decoding(frames, decoder.config, on_cpu=False)
+    assert 0.75 <= expected / count.peak <= 1.25, count.largest
+    assert expected < 0.26e9
 
 
 def test_a_long_reference_without_transcript_is_trimmed_first(tiny: Engine) -> None:
