@@ -30,7 +30,7 @@ MOST_ROWS_ON_CPU = 512
 SHARE = 0.5  # of the free memory; the rest covers workspaces of libraries, fragmentation and 25 % error of the estimate
 
 FLOAT32 = 4
-CHOOSING = 4.3  # tensors [K, T, V] of `step._choose`: noise, likeliest values and their indices, kept, scaled, sum
+CHOOSING = 1.6  # tensors [K, T, V] of `step._choose`: noise, and some values and indices for a tenth of them
 # Bytes for each sample of audio while silences are removed (`audio.silence`): the sample, its 16-bit form and the
 # cumulative sum in int64, with their copies.
 SILENCES = 68

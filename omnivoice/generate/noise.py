@@ -4,7 +4,8 @@ Upstream draws from the global generator: step by step, item by item, only where
 first [K, T, V] for the class if it is sampled, then [K, T] for the position (models/omnivoice.py:1371-1470,
 1590). The same order here gives the same tokens for the same seed on every device, because the noise is always
 drawn on the CPU. All position noise is stored (384 kB for 15 s at 32 steps). Class noise would take a thousand
-times as much, so the generator's state before each draw is stored, and the draw is repeated when it is needed.
+times as much, so the generator's state before each draw is stored, and the draw is repeated when it is needed, while
+the GPU computes the step before: only uniform numbers are drawn and copied, and no copy is waited for.
 """
 
 from __future__ import annotations
@@ -51,14 +52,18 @@ class ItemNoise:
     positions: Tensor | None
     class_states: tuple[Tensor | None, ...]
 
-    def class_gumbel(self, step: int, device: torch.device) -> Tensor | None:
-        """Return Gumbel noise [K, T, V] float32 for sampling tokens, or None when it is off."""
+    def class_uniform(self, step: int, device: torch.device) -> Tensor | None:
+        """Return uniform noise [K, T, V] float32 for sampling tokens (see `gumbel`), or None when it is off.
+
+        On CUDA it is copied from pinned memory, which torch uses again once the copy has been made.
+        """
         state = self.class_states[step]
         if state is None:
             return None
-        generator = torch.Generator()
+        generator, pinned = torch.Generator(), device.type == "cuda"
         generator.set_state(state)
-        return gumbel(torch.rand(self.shape, generator=generator)).to(device)
+        uniform = torch.rand(self.shape, generator=generator, pin_memory=pinned)
+        return uniform.to(device, non_blocking=pinned)
 
 
 def gumbel(uniform: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..lm import OmniVoiceLM
 from ..types import Sampling, Speedups
-from .noise import ItemNoise
+from .noise import ItemNoise, gumbel
 from .pack import PackedItems
 
 COLDEST = 1e-6  # below this a temperature would push every score out of float32; sampling is greedy long before that
@@ -120,16 +120,21 @@ class Revealer:
         parts, start = [], 0
         for noise in self.noises:
             rows = slice(start, start + noise.shape[1])
-            gumbel = noise.class_gumbel(step, log_probs.device)  # [K, T, V]
-            own = log_probs[rows].transpose(0, 1)
-            parts.append(tokens[rows] if gumbel is None else _choose(own, gumbel, self.sampling.class_temperature).t())
+            uniform = noise.class_uniform(step, log_probs.device)  # [K, T, V]
+            if uniform is None:
+                parts.append(tokens[rows])
+            else:
+                parts.append(_choose(log_probs[rows], uniform.transpose(0, 1), self.sampling.class_temperature))
             start = rows.stop
         return torch.cat(parts)
 
 
-def _choose(log_probs: Tensor, noise: Tensor, temperature: float) -> Tensor:
-    """Sample from the likeliest tenth of the vocabulary of each cell: [K, T, V] -> [K, T]."""
+def _choose(log_probs: Tensor, uniform: Tensor, temperature: float) -> Tensor:
+    """Sample from the likeliest tenth of the vocabulary of each cell: [T, K, V] -> [T, K].
+
+    The candidates are in the order of the vocabulary, so that the first of equal ones is chosen, as upstream does.
+    """
     keep = math.ceil(CLASS_TOP_RATIO * log_probs.shape[-1])
-    values, indices = log_probs.topk(keep, dim=-1)
-    kept = torch.full_like(log_probs, -math.inf).scatter(-1, indices, values)
-    return (kept / max(temperature, COLDEST) + noise).argmax(dim=-1)
+    kept = log_probs.topk(keep, dim=-1).indices.sort(dim=-1).values  # [T, K, keep]
+    scores = log_probs.gather(-1, kept) / max(temperature, COLDEST) + gumbel(uniform.gather(-1, kept))
+    return kept.gather(-1, scores.argmax(dim=-1, keepdim=True)).squeeze(-1)

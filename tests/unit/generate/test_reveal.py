@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from omnivoice.generate.noise import draw_noise
-from omnivoice.generate.step import Revealer, guide_as_upstream, guide_in_one
+from omnivoice.generate.noise import draw_noise, gumbel
+from omnivoice.generate.step import Revealer, _choose, guide_as_upstream, guide_in_one
 from omnivoice.types import Sampling
 
 MASK = 8
@@ -113,3 +113,15 @@ def test_class_temperature_samples_among_the_likeliest_tenth():
     top = log_probs.topk(5, dim=-1).indices.transpose(0, 1)  # ceil(0.1 * 41)
     assert (top == got[..., None]).any(-1).all()
     assert not torch.equal(got, log_probs.argmax(-1).T)
+
+
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_sampled_tokens_are_upstreams_choice(levels):
+    """The first of equal scores among the likeliest tenth (models/omnivoice.py:1575-1592)."""
+    generator = torch.Generator().manual_seed(levels)
+    log_probs, uniform = (torch.randint(levels, (2, 30, 95), generator=generator) / levels for _ in range(2))
+    values, indices = log_probs.topk(10, dim=-1)
+    kept = torch.full_like(log_probs, -math.inf).scatter(-1, indices, values)
+    scores = kept / 0.7 + gumbel(uniform)
+    assert ((scores == scores.amax(-1, keepdim=True)).sum(-1) > 1).any() == (levels == 3)
+    assert torch.equal(_choose(log_probs, uniform, 0.7), scores.argmax(dim=-1))

@@ -56,14 +56,14 @@ def test_shared_generator_draws_in_upstreams_order(temperatures):
     drawn = set()
     cpu = torch.device("cpu")
     for i, step, kind, uniform in upstream_draws(9, shapes, counts, sampling):
-        draw = noises[i].class_gumbel(step, cpu) if kind == "class" else noises[i].positions[step]
+        draw = gumbel(noises[i].class_uniform(step, cpu)) if kind == "class" else noises[i].positions[step]
         assert torch.equal(draw, gumbel(uniform))
         drawn.add((i, step, kind))
     for i in range(3):
         for step in range(6):
             positions = noises[i].positions
             assert ((i, step, "position") in drawn) == (positions is not None and bool(positions[step].any()))
-            assert ((i, step, "class") in drawn) == (noises[i].class_gumbel(step, cpu) is not None)
+            assert ((i, step, "class") in drawn) == (noises[i].class_uniform(step, cpu) is not None)
     if drawn:  # the stream ends where upstream's does
         assert torch.equal(torch.rand(1), torch.rand(1, generator=generator))
 
@@ -76,7 +76,7 @@ def test_own_generators_do_not_see_each_other():
     cpu = torch.device("cpu")
     for step in range(3):
         assert torch.equal(both[1].positions[step], alone[0].positions[step])
-        assert torch.equal(both[1].class_gumbel(step, cpu), alone[0].class_gumbel(step, cpu))
+        assert torch.equal(both[1].class_uniform(step, cpu), alone[0].class_uniform(step, cpu))
 
 
 def test_global_generator_is_untouched():
@@ -84,7 +84,7 @@ def test_global_generator_is_untouched():
     noise = draw_noise(
         [torch.Generator().manual_seed(1)], [(8, 4, 9)], [(1, 1)], Sampling(steps=2, class_temperature=1)
     )
-    noise[0].class_gumbel(0, torch.device("cpu"))
+    noise[0].class_uniform(0, torch.device("cpu"))
     assert torch.equal(state, torch.random.get_rng_state())
 
 
