@@ -134,7 +134,7 @@ class SimulatedCuda:
         if name == "aten::copy_":
             here = isinstance(args[0], SimulatedTensor)
         if not simulated and not here:
-            return func(*args, **kwargs)
+            return pinned(func(*args, **without_pinning(kwargs)), kwargs.get("pin_memory", False))
         if name in ("aten::pin_memory", "aten::_pin_memory"):
             return args[0]
         if name not in ONE_KERNEL and is_composite(func):
@@ -143,7 +143,7 @@ class SimulatedCuda:
         if not _is_copy(name, asked) and name not in INDEXING:
             refuse_mixed(name, given)
         self._count(name, func, args, kwargs, here)
-        values, options = held((args, {k: v for k, v in kwargs.items() if k != "pin_memory"}))
+        values, options = held((args, without_pinning(kwargs)))
         if asked is not None:
             options["device"] = CPU if here else asked
         result = OPERATORS.get(name, func)(*values, **options)
@@ -194,7 +194,8 @@ class SimulatedCuda:
                 crossing = "host to device" if here else "device to host"
         if crossing is not None:
             last = args[2] if name == "aten::copy_" and len(args) > 2 else False
-            self.copy(crossing, waits=not (kwargs.get("non_blocking", False) or last))
+            prompt = kwargs.get("non_blocking", False) or last
+            self.copy(crossing, waits=not prompt or (here and not is_pinned(source)))
         elif name not in NO_KERNEL and not is_view(func):
             self.kernel(name)
 
@@ -212,6 +213,23 @@ class SimulatedCuda:
 
 def _is_copy(name: str, device: object) -> bool:
     return name in ("aten::_to_copy", "aten::copy_") or (name in ALLOCATIONS and device is not None)
+
+
+def pinned(x: Any, whether: bool) -> Any:
+    """Return a tensor on the CPU, marked as pinned if so: only from there does a copy to CUDA not wait."""
+    if whether:
+        x.simulated_pinned = True
+    return x
+
+
+def is_pinned(x: Tensor) -> bool:
+    """Whether a tensor on the CPU is marked as pinned."""
+    return getattr(x, "simulated_pinned", False)
+
+
+def without_pinning(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments without `pin_memory`, which a CPU build refuses."""
+    return {name: value for name, value in kwargs.items() if name != "pin_memory"}
 
 
 def refuse_mixed(name: str, given: Sequence[Any]) -> None:
@@ -302,7 +320,7 @@ def _to(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
         return x if dtype == x.dtype and not copy else cuda.run(aten._to_copy.default, (x,), {"dtype": dtype})
     if {there, x.device.type} == {"cuda", "cpu"}:
         where = {"dtype": dtype or x.dtype, "device": torch.device(there), "non_blocking": non_blocking}
-        return cuda.run(aten._to_copy.default, (x.detach(),), where)
+        return cuda.run(aten._to_copy.default, (pinned(x.detach(), is_pinned(x)),), where)
     return func(*args, **kwargs)
 
 
@@ -376,8 +394,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "__getitem__": _get,
     "__setitem__": _set,
     **dict.fromkeys(("item", "tolist", "__float__", "__int__", "__bool__", "__index__"), _read),
-    "pin_memory": lambda cuda, func, args, kwargs: args[0],
-    "is_pinned": lambda cuda, func, args, kwargs: False,
+    "pin_memory": lambda cuda, func, args, kwargs: pinned(args[0].detach(), True),
+    "is_pinned": lambda cuda, func, args, kwargs: is_pinned(args[0]),
 }
 
 

@@ -73,7 +73,10 @@ def test_mixed_devices_are_refused(meet):
         (lambda x, i: x.cpu(), 0, 1, 1),
         (lambda x, i: x.to("cpu", non_blocking=True), 0, 1, 0),
         (lambda x, i: x.copy_(torch.zeros(3, 4)), 0, 1, 1),
-        (lambda x, i: x.copy_(torch.zeros(3, 4), non_blocking=True), 0, 1, 0),
+        (lambda x, i: x.copy_(torch.zeros(3, 4), non_blocking=True), 0, 1, 1),  # not from pinned memory
+        (lambda x, i: x.copy_(torch.zeros(3, 4).pin_memory(), non_blocking=True), 0, 1, 0),
+        (lambda x, i: torch.rand(3, 4, pin_memory=True).to(CUDA, non_blocking=True), 0, 1, 0),
+        (lambda x, i: torch.rand(3, 4, pin_memory=True).to(CUDA), 0, 1, 1),
         (lambda x, i: x.copy_(x.clone()), 2, 0, 0),
         (lambda x, i: x[i], 1, 0, 0),
         (lambda x, i: x[torch.tensor([0, 1])], 1, 1, 1),

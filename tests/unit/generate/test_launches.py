@@ -70,6 +70,14 @@ def test_a_step_launches_few_kernels_and_never_waits_for_the_device(config, size
     assert launched.total() <= bar, f"{launched.total()} kernels, most of them {launched.most_common(12)}"
 
 
+@pytest.mark.parametrize("sizes", [[CLONE], [LINE] * 4], ids=["one clone", "4 lines"])
+def test_sampled_tokens_never_wait_for_the_device(config, sizes):
+    with SimulatedCuda() as cuda:
+        lm, counts = cuda.place(model_of(config, torch.bfloat16)), StepCounts(cuda)
+        sample(lm, sizes, CUDA, counts, steps=3, class_temperature=0.5)
+    assert [dict(waits) for waits in counts.syncs] == [{}, {}]
+
+
 @pytest.mark.parametrize("knobs", [{}, {"guidance": 0.0}, {"class_temperature": 0.5}, {"position_temperature": 0.0}])
 def test_tokens_on_the_device_are_those_on_the_cpu(checkpoint, knobs):
     lm = Engine.load(checkpoint).lm
