@@ -13,13 +13,12 @@ devices mean something. Autograd is not supported, and neither are in-place chan
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import cache
-from pathlib import Path
-from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -27,61 +26,31 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from tests.simulated_functions import FUNCTIONS
 from tests.simulated_operators import OPERATORS
+from tests.simulated_tensor import (
+    CPU,
+    CUDA,
+    DeviceMixError,
+    SimulatedTensor,
+    caller,
+    held,
+    is_pinned,
+    pinned,
+    refuse_mixed,
+)
 
-CUDA = torch.device("cuda:0")
-CPU = torch.device("cpu")
-WATCHED = ("omnivoice", "nodes", "comfy")  # the packages whose lines are blamed for a kernel, the innermost first
-
+__all__ = ["CPU", "CUDA", "DeviceMixError", "SimulatedCuda", "SimulatedTensor", "StepCounts"]
 
 aten = torch.ops.aten
-Operator = Callable[..., Any]
 Counts = Counter[tuple[str, str]]  # of (what, "folder/file.py:line")
 
 ONE_KERNEL = {"aten::linear", "aten::rms_norm", "aten::scaled_dot_product_attention"}
-ONE_KERNEL_FUNCTIONS = {"scaled_dot_product_attention", "rms_norm"}  # torch's C++ would choose a CUDA kernel for them
 ALLOCATIONS = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty", "aten::new_empty_strided"}
 NO_KERNEL = {*ALLOCATIONS, "aten::detach", "aten::alias", "aten::lift_fresh", "aten::_reshape_alias"}
 INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_", "aten::_unsafe_index"}
 # The host waits for the values or for the number of results. Indexing with a mask does so too.
 WAITS = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::equal", "aten::is_nonzero"}
-
-
-class DeviceMixError(RuntimeError):
-    """Tensors on the CPU and on the GPU met in one operation."""
-
-
-class SimulatedTensor(Tensor):
-    """A tensor that reports cuda:0. held: its values, on the CPU; views share the storage of `held`."""
-
-    held: Tensor
-    cuda: SimulatedCuda
-    __torch_function__ = torch._C._disabled_torch_function_impl
-
-    @staticmethod
-    def __new__(cls, held: Tensor, cuda: SimulatedCuda) -> SimulatedTensor:
-        place = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
-        self = Tensor._make_wrapper_subclass(cls, held.shape, **place, device=CUDA, requires_grad=False)
-        self.held, self.cuda = held, cuda
-        return self
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Operator, types: object, args: Any = (), kwargs: Any = None) -> Any:
-        given = tree_flatten((args, kwargs or {}))[0]
-        cuda = next(x.cuda for x in given if isinstance(x, SimulatedTensor))
-        return cuda.run(func, args, kwargs or {})
-
-    def __repr__(self, **_: object) -> str:  # type: ignore[override]
-        return f"SimulatedTensor({tuple(self.shape)}, {self.dtype})"
-
-    def data_ptr(self) -> int:
-        """Return the address of the values."""
-        return self.held.data_ptr()
-
-
-def held(tree: Any) -> Any:
-    """Return the same tree with the values of simulated tensors in their places."""
-    return tree_map(lambda x: x.held if isinstance(x, SimulatedTensor) else x, tree)
 
 
 class SimulatedCuda:
@@ -91,10 +60,19 @@ class SimulatedCuda:
         self.kernels = Counts()
         self.copies = Counts()
         self.syncs = Counts()
+        self.events = list[tuple[str, int]]()  # ("recorded" or "waited for", number of the event)
         self._modes = (_Dispatch(self), _Functions(self))
 
     def __enter__(self) -> SimulatedCuda:
-        self._lazy_init, torch.cuda._lazy_init = torch.cuda._lazy_init, lambda: None
+        self._patches = ExitStack()
+        replacements = {
+            "_lazy_init": lambda: None,
+            "Event": lambda **_: _Event(self),
+            "current_stream": lambda device=None: None,
+            "current_device": lambda: 0,
+        }
+        for name, value in replacements.items():
+            self._patches.enter_context(patch.object(torch.cuda, name, value))
         torch._C._ensureCUDADeviceGuardSet()  # a guard that does nothing, where torch is built without CUDA
         for mode in self._modes:
             mode.__enter__()
@@ -103,7 +81,7 @@ class SimulatedCuda:
     def __exit__(self, *error: object) -> None:
         for mode in reversed(self._modes):
             mode.__exit__(*error)
-        torch.cuda._lazy_init = self._lazy_init
+        self._patches.close()
 
     def reset(self) -> None:
         """Set all counts to zero."""
@@ -215,47 +193,9 @@ def _is_copy(name: str, device: object) -> bool:
     return name in ("aten::_to_copy", "aten::copy_") or (name in ALLOCATIONS and device is not None)
 
 
-def pinned(x: Any, whether: bool) -> Any:
-    """Return a tensor on the CPU, marked as pinned if so: only from there does a copy to CUDA not wait."""
-    if whether:
-        x.simulated_pinned = True
-    return x
-
-
-def is_pinned(x: Tensor) -> bool:
-    """Whether a tensor on the CPU is marked as pinned."""
-    return getattr(x, "simulated_pinned", False)
-
-
 def without_pinning(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments without `pin_memory`, which a CPU build refuses."""
     return {name: value for name, value in kwargs.items() if name != "pin_memory"}
-
-
-def refuse_mixed(name: str, given: Sequence[Any]) -> None:
-    """Raise DeviceMixError if tensors of both devices are among the arguments. A number on the CPU goes with both."""
-    tensors = [x for x in given if isinstance(x, Tensor)]
-    others = [x for x in tensors if not isinstance(x, SimulatedTensor) and x.dim()]
-    if others and len(others) < len(tensors):
-        listed = ", ".join(f"{tuple(x.shape)} on {x.device.type}" for x in tensors)
-        raise DeviceMixError(f"{name}: {listed}, at {caller()}")
-
-
-def caller() -> str:
-    """Return "folder/file.py:line" of the innermost frame in a watched package; "elsewhere" if there is none."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if watched := _watched_name(frame.f_code.co_filename):
-            return f"{watched}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "elsewhere"
-
-
-@cache
-def _watched_name(file: str) -> str:
-    """Return "folder/file.py" of a file in a watched package, otherwise nothing."""
-    path = Path(file)
-    return f"{path.parent.name}/{path.name}" if any(part in WATCHED for part in path.parts[:-1]) else ""
 
 
 @cache
@@ -269,6 +209,19 @@ def is_composite(func: Any) -> bool:
 def is_view(func: Any) -> bool:
     """Whether an operator returns a view of an argument."""
     return any(r.alias_info is not None and not r.alias_info.is_write for r in func._schema.returns)
+
+
+class _Event:
+    """`torch.cuda.Event`: keeps when it was recorded and waited for."""
+
+    def __init__(self, cuda: SimulatedCuda):
+        self._cuda, self._number = cuda, sum(what == "recorded" for what, _ in cuda.events)
+
+    def record(self, stream: object = None) -> None:
+        self._cuda.events.append(("recorded", self._number))
+
+    def synchronize(self) -> None:
+        self._cuda.events.append(("waited for", self._number))
 
 
 class _Dispatch(TorchDispatchMode):
@@ -295,108 +248,6 @@ class _Functions(TorchFunctionMode):
         if name in FUNCTIONS and (name == "tensor" or isinstance(args and args[0], Tensor)):
             return FUNCTIONS[name](self.cuda, func, args, kwargs)
         return func(*args, **kwargs)
-
-
-def _one_kernel(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    given = tree_flatten((args, kwargs))[0]
-    if not any(isinstance(x, SimulatedTensor) for x in given):
-        return func(*args, **kwargs)
-    refuse_mixed(func.__name__, given)
-    cuda.kernel(func.__name__)
-    return cuda.tensor(func(*held(args), **held(kwargs)))
-
-
-def _to(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    """`Tensor.to`, `cuda` and `cpu`: only what crosses between the devices cannot be left to torch."""
-    x, named = args[0], dict(kwargs)
-    copy = named.pop("copy", False)
-    if func.__name__ == "to":
-        device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args[1:], **named)
-    else:
-        device, dtype, non_blocking = torch.device(func.__name__), None, named.get("non_blocking", False)
-    there = x.device.type if device is None else device.type
-    if there == x.device.type and there == "cuda":
-        dtype = dtype or x.dtype
-        return x if dtype == x.dtype and not copy else cuda.run(aten._to_copy.default, (x,), {"dtype": dtype})
-    if {there, x.device.type} == {"cuda", "cpu"}:
-        where = {"dtype": dtype or x.dtype, "device": torch.device(there), "non_blocking": non_blocking}
-        return cuda.run(aten._to_copy.default, (pinned(x.detach(), is_pinned(x)),), where)
-    return func(*args, **kwargs)
-
-
-def _made(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    """`torch.tensor` and `torch.as_tensor`: made on the CPU, then moved, as torch does."""
-    device = kwargs.get("device")
-    if device is None or torch.device(device).type != "cuda":
-        return func(*args, **kwargs)
-    named = {name: value for name, value in kwargs.items() if name != "device"}
-    if isinstance(args[0], SimulatedTensor):
-        return _to(cuda, Tensor.to, (args[0], CUDA, named.get("dtype") or args[0].dtype), {})
-    return _to(cuda, Tensor.to, (func(*args, **named), CUDA), {})
-
-
-def _copy_into(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    target, source, *rest = args
-    non_blocking = rest[0] if rest else kwargs.get("non_blocking", False)
-    return cuda.run(aten.copy_.default, (target, source, non_blocking), {})
-
-
-def _contiguous(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    if not isinstance(args[0], SimulatedTensor):
-        return func(*args, **kwargs)
-    if args[0].held.is_contiguous():
-        return args[0]
-    return cuda.run(aten.clone.default, args[:1], {"memory_format": torch.contiguous_format})
-
-
-def _get(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    """`x[index]`: a kernel if there is a tensor or list in the index, otherwise a view."""
-    if not any(isinstance(x, SimulatedTensor) for x in tree_flatten(args)[0]):
-        return func(*args, **kwargs)
-    if cuda.count_indexing("__getitem__", args[0], _tensors_in(args[1])):
-        cuda.kernel("aten::index")
-    return cuda.tensor(args[0].held[held(args[1])])
-
-
-def _set(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    """`x[index] = value`. A value on the CPU is copied over, as torch does."""
-    x, index, value = args
-    if not any(isinstance(part, SimulatedTensor) for part in tree_flatten(args)[0]):
-        return func(*args, **kwargs)
-    cuda.count_indexing("__setitem__", x, _tensors_in(index))
-    if isinstance(value, Tensor) and not isinstance(value, SimulatedTensor) and value.dim():
-        cuda.copy("host to device", waits=True)
-    cuda.kernel("aten::index_put_")
-    x.held[held(index)] = held(value)
-    return None
-
-
-def _tensors_in(index: Any) -> list[Tensor]:
-    """Return the tensors of an index; a list counts as one, which torch makes on the CPU."""
-    parts = index if isinstance(index, tuple) else (index,)
-    found = [torch.as_tensor(part) if isinstance(part, list) else part for part in parts]
-    return [part for part in found if isinstance(part, Tensor) and (part.dim() or part.dtype == torch.bool)]
-
-
-def _read(cuda: SimulatedCuda, func: Any, args: Any, kwargs: Any) -> Any:
-    """`float(x)`, `x.item()` and their kind: the host waits for the value."""
-    if isinstance(args[0], SimulatedTensor):
-        cuda.copy("device to host", waits=True)
-    return func(*held(args), **kwargs)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(ONE_KERNEL_FUNCTIONS, _one_kernel),
-    **dict.fromkeys(("to", "cuda", "cpu"), _to),
-    **dict.fromkeys(("tensor", "as_tensor"), _made),
-    "copy_": _copy_into,
-    "contiguous": _contiguous,
-    "__getitem__": _get,
-    "__setitem__": _set,
-    **dict.fromkeys(("item", "tolist", "__float__", "__int__", "__bool__", "__index__"), _read),
-    "pin_memory": lambda cuda, func, args, kwargs: pinned(args[0].detach(), True),
-    "is_pinned": lambda cuda, func, args, kwargs: is_pinned(args[0]),
-}
 
 
 class StepCounts:
