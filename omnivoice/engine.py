@@ -19,6 +19,7 @@ from .audio.reference import LONG_SECONDS
 from .constants import SAMPLE_RATE
 from .devices import COMPUTE_DTYPES, best_dtype, codec_device
 from .errors import InputError
+from .generate.addresses import FindAddresses
 from .generate.codec import Codec
 from .generate.estimate import (
     CPU_LIBRARIES,
@@ -164,21 +165,24 @@ class Engine:
         on_step: OnStep | None = None,
         generator: torch.Generator | None = None,
         free_bytes: int | None = None,
+        addresses: FindAddresses | None = None,
     ) -> list[Speech]:
         """Run plans made by `plan`; otherwise as `generate`.
 
         free_bytes: memory available in addition to the weights. It decides how much runs together and changes no
-        token. None: what CUDA reports, and a fixed limit on other devices.
+        token. None: what CUDA reports, and a fixed limit on other devices. addresses: see `Sampler`, for this run.
         """
         if generator is not None and not (isinstance(generator, torch.Generator) and generator.device.type == "cpu"):
             raise InputError(
                 f"generator must be a torch.Generator on the CPU, got {shown(generator)}; for a seed, use seed"
             )
-        codes = self._runner(free_bytes).run(plans, generator, on_step)
+        self.sampler.graphs.report()  # a run that was cancelled may have left something to report
+        codes = self._runner(free_bytes, addresses).run(plans, generator, on_step)
+        graphs = self.sampler.graphs.report()
         speeches, texts = [], [plan.request.text for plan in plans]
         for index, (plan, chunks) in enumerate(zip(plans, codes)):
             with naming_item(index, texts):
-                speeches.append(self._finish(plan, chunks))
+                speeches.append(replace(self._finish(plan, chunks), notes=(graphs,) if graphs else ()))
         return speeches
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
@@ -234,6 +238,7 @@ class Engine:
     def _memory(self) -> SamplingMemory:
         return SamplingMemory(self.lm.config, self.lm.get_dtype().itemsize, self.sampler.device.type == "cpu")
 
-    def _runner(self, free_bytes: int | None) -> Runner:
+    def _runner(self, free_bytes: int | None, addresses: FindAddresses | None = None) -> Runner:
         free_bytes = free_memory(self.sampler.device) if free_bytes is None else free_bytes
-        return Runner(self.sampler, self.tokenizer, self._memory.rows_within(free_bytes))
+        sampler = self.sampler if addresses is None else replace(self.sampler, addresses=addresses)
+        return Runner(sampler, self.tokenizer, self._memory.rows_within(free_bytes))

@@ -152,7 +152,7 @@ def report(request: GenerationRequest, speech: Speech) -> str:
     used, defaults = ({**vars(one), **vars(one.sampling)} for one in (request, replace(DEFAULTS, speed=1.0)))
     changed = [f"{n} {value}" for n, value in used.items() if n not in OWN_LINES and value != defaults[n]]
     lines += [f"settings: {', '.join(changed)}"] if changed else []
-    return "\n".join([*lines, *(f"warning: {warning}" for warning in speech.warnings)])
+    return "\n".join([*lines, *speech.notes, *(f"warning: {warning}" for warning in speech.warnings)])
 
 
 def _voice(request: GenerationRequest) -> str:

@@ -5,26 +5,25 @@ at once. A graph has fixed shapes and addresses, so each batch shape needs its o
 batches of one shape (codes, embedded rows) is copied into tensors that the graph owns. The output is copied out, some
 MB per step, so that the caller owns what a runner returns.
 
-The first replay of every graph is compared with the eager step bit for bit. If it differs, or if anything raises,
-graphs are switched off for this engine with one warning, and the eager step continues. The eager step is also used on
-other devices, with gradients on, when some weights are elsewhere, and when capturing would not pay. `Capturer` is the
-interface to CUDA, so that the logic is tested without a GPU. It supports one thread and one stream.
+The first replay of every graph is compared with the eager step bit for bit. If it differs, or if anything raises, all
+graphs are dropped and the eager step continues; that shape is tried again many batches later. The eager step is also
+used on other devices, with gradients on, when some weights are elsewhere, and when capturing would not pay. `report`
+says which it was. `capture.py` is the interface to CUDA.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import traceback
-import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from .addresses import Addresses
+from .capture import Capturer, CudaCapturer, Replay
 
 Step = Callable[[Tensor, Tensor], Tensor]  # (codes [K, sum of T], base [S, E]) -> guided log-probs, float32
 Runner = Callable[[Tensor], Tensor]  # codes -> guided log-probs, for one base
@@ -34,33 +33,17 @@ MAX_GRAPHS = 6  # each keeps its output, some MB; the working memory is shared
 # step (published figures for this model: 1.5-2.75 times as fast), so a capture pays after 6 to 11 steps.
 MIN_STEPS = 12
 MAX_ROWS = 2048  # packed rows; beyond this most GPUs are slower than the host, and the memory is considerable
-# Attributes of ComfyUI's layers whose weights are patched at run time or paged in on demand.
-RUN_TIME_WEIGHTS = ("weight_function", "bias_function", "_v")
+# After a failed capture a shape goes without a graph for that many batches, then for twice as many.
+FIRST_PAUSE, LONGEST_PAUSE = 8, 256
+FAILURES_IN_A_ROW = 3  # of any shapes; then no shape is tried for a while
+MAX_PAUSES = 64  # shapes that are remembered
+
+SWITCHED_OFF, GRADIENTS = "they are switched off", "gradients are recorded"
+FEW_STEPS, MANY_ROWS = f"they do not pay below {MIN_STEPS} steps", f"the batch has more than {MAX_ROWS} rows"
+APPROXIMATE = "approximate steps do not use them"
+PAUSED = "capturing failed and is tried again later"
 
 _LOG = logging.getLogger("omnivoice_nodes")
-
-
-class Replay(Protocol):
-    """A captured graph."""
-
-    def replay(self) -> None:
-        """Run it again on the current stream, with the tensors that it was captured with."""
-
-    def free(self) -> None:
-        """Release its memory; it is not replayed again."""
-
-
-class Capturer(Protocol):
-    """Captures work. A failure raises RuntimeError and leaves the current stream unchanged."""
-
-    def suits(self, device: torch.device) -> bool:
-        """Whether work on this device can be captured."""
-
-    def warm_up(self, work: Callable[[], None], device: torch.device) -> None:
-        """Run `work` once on the stream it will be captured on; raises if it cannot be captured."""
-
-    def capture(self, work: Callable[[], None], device: torch.device, shared: Replay | None) -> Replay:
-        """Capture `work`. shared: an existing capture whose working memory may be shared."""
 
 
 class StepGraphs:
@@ -69,36 +52,55 @@ class StepGraphs:
     def __init__(self, capturer: Capturer | None = None, *, enabled: bool = True, limit: int = MAX_GRAPHS):
         if capturer is None and torch.cuda.is_available():
             capturer = CudaCapturer()
-        self._capturer = capturer if enabled else None
-        self._limit = limit
+        self._capturer, self._enabled, self._limit = capturer, enabled, limit
         self._graphs: OrderedDict[Hashable, _CapturedStep] = OrderedDict()
         self._weights: Hashable | None = None
+        self._pauses, self._failures, self._warned = _Pauses(), 0, False
+        self._batches = Counter[str]()  # since the last report, by the reason for having no graph, "" if there was one
 
     def runner(
-        self, key: Hashable, step: Step, codes: Tensor, base: Tensor, *, weights: Hashable | None, steps: int
+        self, key: Hashable, step: Step, codes: Tensor, base: Tensor, *, weights: Addresses, steps: int
     ) -> Runner:
         """Return a runner of `step` for this `base`: a graph if one exists or pays, otherwise `step` itself.
 
         key: everything that `step` depends on in addition to codes, base and weights, above all guidance and the
         lengths of documents and targets; it must determine the constants that `step` closes over. step: pure, with
         static shapes and no host sync. codes: an example of the input, used for the check. base: not changed while
-        the runner exists. weights: see `weights_identity`; a change drops every graph. steps: how often the runner
-        will be called.
+        the runner exists. weights: a change of their identity drops every graph. steps: how often the runner will be
+        called.
         """
-        if weights != self._weights:
+        if weights.identity != self._weights:
             self.clear("the weights have moved")
-            self._weights = weights
-        capturer = self._capturer
-        if capturer is None or weights is None or torch.is_grad_enabled() or not capturer.suits(codes.device):
-            return lambda codes: step(codes, base)
+            self._weights = weights.identity
         key = (key, *((tensor.shape, tensor.dtype, tensor.device) for tensor in (codes, base)))
-        captured = self._graphs.get(key)
-        if captured is None and steps >= MIN_STEPS and len(base) <= MAX_ROWS:
-            captured = self._capture(capturer, key, step, codes, base)
-        if captured is None:
+        problem = self._problem(key, codes, base, weights, steps)
+        if not problem and key not in self._graphs:
+            assert self._capturer is not None
+            problem = self._capture(self._capturer, key, step, codes, base)
+        self.note(problem, codes.device)
+        if problem:
             return lambda codes: step(codes, base)
         self._graphs.move_to_end(key)
-        return partial(self._replay, captured, step, base)
+        return partial(self._replay, key, self._graphs[key], step, base)
+
+    def suit(self, device: torch.device) -> bool:
+        """Whether graphs could be used on this device."""
+        return self._capturer is not None and self._capturer.suits(device)
+
+    def note(self, problem: str, device: torch.device) -> None:
+        """Count a batch for the report: without a graph because of `problem`, or with one if that is empty."""
+        if self.suit(device):
+            self._batches[problem] += 1
+
+    def report(self) -> str:
+        """Return one line about the batches since the last call, and forget them; empty if graphs could not be used on
+        the device."""
+        counts, self._batches = self._batches, Counter()
+        reasons, every = [problem for problem, _ in counts.most_common() if problem], counts.total()
+        if not every:
+            return ""
+        used = f"used for {counts['']} of {every} batches" if counts[""] and reasons else "used"
+        return f"CUDA graphs: {'; '.join([used if counts[''] else 'not used', *reasons])}"
 
     def clear(self, reason: str) -> None:
         """Free every graph, at any time. Existing runners continue with the eager step; new graphs may be captured."""
@@ -107,10 +109,24 @@ class StepGraphs:
         while self._graphs:
             self._graphs.popitem()[1].free()
 
-    def _capture(
-        self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor
-    ) -> _CapturedStep | None:
-        """Capture a graph and compare its replay with the eager step; on failure switch graphs off, return None."""
+    def _problem(self, key: Hashable, codes: Tensor, base: Tensor, weights: Addresses, steps: int) -> str:
+        """Return why this batch has no graph; empty if one exists or shall be captured."""
+        if not self._enabled or not self.suit(codes.device):
+            return SWITCHED_OFF
+        if weights.identity is None:
+            return weights.problem
+        if torch.is_grad_enabled():
+            return GRADIENTS
+        if key in self._graphs:
+            return ""
+        if steps < MIN_STEPS:
+            return FEW_STEPS
+        if len(base) > MAX_ROWS:
+            return MANY_ROWS
+        return PAUSED if self._pauses.include(key) or self._pauses.include(None) else ""
+
+    def _capture(self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor) -> str:
+        """Capture a graph and compare its replay with the eager step; return why that failed, empty if it did not."""
         expected = step(codes, base)
         while len(self._graphs) >= self._limit:
             self._graphs.popitem(last=False)[1].free()
@@ -120,47 +136,63 @@ class StepGraphs:
             captured = _CapturedStep(capturer, step, codes, base, expected, shared)
             if _same_bits(captured.run(codes, base), expected):
                 self._graphs[key] = captured
-                return captured
+                self._failures = 0
+                self._pauses.end(key)
+                return ""
             problem = "a replay differs from the step itself"
         except RuntimeError as error:
             problem = _first_line(error)
         if captured is not None:  # after the handler: until then the error's frames keep the memory alive
             captured.free()
-        self._give_up(problem)
-        return None
+        self._failed(key, problem)
+        return PAUSED
 
-    def _replay(self, captured: _CapturedStep, step: Step, base: Tensor, codes: Tensor) -> Tensor:
+    def _replay(self, key: Hashable, captured: _CapturedStep, step: Step, base: Tensor, codes: Tensor) -> Tensor:
         if captured.freed:
             return step(codes, base)
         try:
             return captured.run(codes, base)
         except RuntimeError as error:
             problem = _first_line(error)
-        self._give_up(problem)
+        self._failed(key, problem)
         return step(codes, base)
 
-    def _give_up(self, problem: str) -> None:
-        self.clear("graphs are off")
-        self._capturer = None
-        _LOG.warning("CUDA graphs are off for this model: %s. Speech stays the same, but may take longer.", problem)
+    def _failed(self, key: Hashable, problem: str) -> None:
+        """Drop every graph, and pause; the log warns about it once."""
+        self.clear("a capture or a replay failed")
+        self._failures += 1
+        self._pauses.begin(key)
+        if self._failures >= FAILURES_IN_A_ROW:
+            self._pauses.begin(None)
+        level = logging.DEBUG if self._warned else logging.WARNING
+        self._warned = True
+        _LOG.log(level, "CUDA graph failed: %s. The speech stays the same; this batch may take longer.", problem)
 
 
-def weights_identity(model: nn.Module, device: torch.device) -> Hashable | None:
-    """Return the addresses of the weights of `model`, or None if a graph cannot use them: because one is on another
-    device, has a special tensor class, or is only created when it is used.
+class _Pauses:
+    """How many more batches a shape goes without an attempt to capture it; None stands for every shape."""
 
-    Addresses suffice: a replay reads the current values, so weights changed in place need no new graph. device: with
-    its index, as tensors report it.
-    """
-    places = []
-    for module in model.modules():
-        if any(getattr(module, name, None) for name in RUN_TIME_WEIGHTS):
-            return None
-        for weight in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
-            if type(weight) not in (Tensor, nn.Parameter) or weight.device != device:
-                return None
-            places.append((weight.data_ptr(), weight.dtype))
-    return tuple(places)
+    def __init__(self) -> None:
+        self._left: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()  # batches left, batches of the next pause
+
+    def include(self, key: Hashable) -> bool:
+        """Whether the shape is paused; counts one batch of the pause."""
+        left, following = self._left.get(key, (0, 0))
+        if left:
+            self._left[key] = (left - 1, following)
+        return left > 0
+
+    def begin(self, key: Hashable) -> None:
+        """Begin a pause, twice as long as the last one of this shape."""
+        _, batches = self._left.pop(key, (0, FIRST_PAUSE))
+        self._left[key] = (batches, min(2 * batches, LONGEST_PAUSE))
+        while len(self._left) > MAX_PAUSES:
+            self._left.popitem(last=False)
+
+    def end(self, key: Hashable) -> None:
+        """Forget the pauses of a shape, and those of every shape, because it was captured."""
+        self._left.pop(key, None)
+        self._left.pop(None, None)
 
 
 class _CapturedStep:
@@ -215,71 +247,3 @@ def _same_bits(a: Tensor, b: Tensor) -> bool:
 
 def _first_line(error: RuntimeError) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-
-
-class CudaCapturer:
-    """`Capturer` on torch.cuda.CUDAGraph (NVIDIA, and AMD through HIP).
-
-    Warm-up and capture share one side stream, so that cuBLAS has its workspace there before the capture starts.
-    """
-
-    def __init__(self) -> None:
-        self._streams: dict[torch.device, torch.cuda.Stream] = {}
-
-    def suits(self, device: torch.device) -> bool:
-        return device.type == "cuda"
-
-    def warm_up(self, work: Callable[[], None], device: torch.device) -> None:
-        """Run `work` on the side stream. Work that waits for the device raises here and not during the capture."""
-        side, current = self._stream(device), torch.cuda.current_stream(device)
-        side.wait_stream(current)
-        try:
-            with torch.cuda.stream(side), _syncs_raise():
-                work()
-        finally:
-            current.wait_stream(side)
-
-    def capture(self, work: Callable[[], None], device: torch.device, shared: Replay | None) -> Replay:
-        """Capture into the memory pool of `shared`: safe, because replays run one at a time and keep nothing in it."""
-        graph, side = torch.cuda.CUDAGraph(), self._stream(device)
-        pool = shared.graph.pool() if isinstance(shared, _CudaReplay) else None
-        # The stream is set twice because torch.cuda.graph leaves its own one current if ending a failed capture raises.
-        # thread_local: allocations by other threads of the host do not matter.
-        recording = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
-        with torch.cuda.device(device), torch.cuda.stream(side), recording:
-            try:
-                work()
-            except BaseException as error:  # also an interrupt; tensors in its frames must be freed inside the capture
-                traceback.clear_frames(error.__traceback__)
-                raise
-        return _CudaReplay(graph, device)
-
-    def _stream(self, device: torch.device) -> torch.cuda.Stream:
-        if device not in self._streams:
-            self._streams[device] = torch.cuda.Stream(device)
-        return self._streams[device]
-
-
-class _CudaReplay:
-    def __init__(self, graph: torch.cuda.CUDAGraph, device: torch.device):
-        self.graph, self.device = graph, device
-
-    def replay(self) -> None:
-        self.graph.replay()
-
-    def free(self) -> None:
-        torch.cuda.synchronize(self.device)  # it may still be running
-        self.graph.reset()
-
-
-@contextmanager
-def _syncs_raise() -> Iterator[None]:
-    """Make operations that wait for the device raise RuntimeError, and restore the previous mode afterwards."""
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns once that the mode does not detect every such operation
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)

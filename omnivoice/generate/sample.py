@@ -1,10 +1,10 @@
 """The sampling loop: a batch of items from all-masked to codes.
 
 The items of one call have the same sampling settings and are packed together. Each has its own noise, so its tokens do
-not depend on the other items. Everything that is constant over the steps is made before the loop, and nothing inside
-the loop waits for the device. The model stops running when nothing is masked any more: short items are complete before
-the last step. Whether the log-probabilities were finite is checked once, after the loop. `run.py` decides what goes
-into a batch.
+not depend on the other items. Everything that is constant over the steps is made before the loop. Nothing inside the
+loop waits for the device, except that the host stays at most two steps ahead of it (`pace.py`). The model stops running
+when nothing is masked any more: short items are complete before the last step. Whether the log-probabilities were
+finite is checked once, after the loop. `run.py` decides what goes into a batch.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from torch import Tensor
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..types import Sampling, Speedups
+from .addresses import FindAddresses, weight_addresses
 from .approximate import ApproximateSteps, is_approximate
-from .graphs import StepGraphs, weights_identity
+from .graphs import APPROXIMATE, StepGraphs
 from .noise import ItemNoise
+from .pace import Pace
 from .pack import Item, PackedItems, pack_items
 from .schedule import reveal_counts
 from .step import Revealer, predict
@@ -29,13 +31,17 @@ from .step import Revealer, predict
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """The language model, the device it computes on, and its CUDA graphs. `sample` is the loop."""
+    """The language model, the device it computes on, and its CUDA graphs. `sample` is the loop.
+
+    addresses: finds where the weights are, for graphs; a host that moves weights has one of its own.
+    """
 
     lm: OmniVoiceLM
     text: TextEmbedding
     device: torch.device
     speedups: Speedups
     graphs: StepGraphs
+    addresses: FindAddresses = weight_addresses
 
     def is_guided(self, sampling: Sampling) -> bool:
         """Whether these settings need unconditional documents."""
@@ -56,12 +62,14 @@ class Sampler:
         codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
         run = self._step(packed, codes, sampling, sum(any(count) for count in counts))
         finite = torch.ones((), dtype=torch.bool, device=device)
+        pace = Pace(device)
         for step in range(sampling.steps):
             if any(counts[step]) or not speedups.early_stop:
                 log_probs = run(codes)
                 if any(counts[step]):
                     codes, good = revealer.reveal(codes, log_probs, step, counts[step])
                     finite = finite & good
+            pace()
             on_step(len(items))
         if not bool(finite):
             raise NumericError(
@@ -76,6 +84,7 @@ class Sampler:
         codes: those of the first step. Approximate settings use `ApproximateSteps`, without graphs.
         """
         if is_approximate(sampling):
+            self.graphs.note(APPROXIMATE, packed.base.device)
             return ApproximateSteps(self.lm, packed, sampling, self.speedups)
         layout, guidance = packed.layout, sampling.guidance
         return self.graphs.runner(
@@ -83,6 +92,6 @@ class Sampler:
             partial(predict, self.lm, packed, guidance, self.speedups),
             codes,
             packed.base,
-            weights=weights_identity(self.lm, packed.base.device),
+            weights=self.addresses(self.lm, packed.base.device),
             steps=steps,
         )

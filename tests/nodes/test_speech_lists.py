@@ -120,7 +120,13 @@ def test_the_report_names_what_was_asked_and_what_came(nodes, model) -> None:
     )
     assert "warning: approximate: " in report and "every 2 steps" in report and "sneeze" in report
     plain = speak(nodes, model, text="Hello.")[3][0]
-    assert "settings" not in plain and "warning" not in plain
+    assert "settings" not in plain and "warning" not in plain and "graphs" not in plain
+
+
+def test_the_report_says_whether_graphs_ran(nodes, model, monkeypatch) -> None:
+    monkeypatch.setattr(model.engine.sampler.graphs, "report", lambda: "CUDA graphs: used")
+    reports = speak(nodes, model, text=["Hello.", "Bye."])[3]
+    assert all("CUDA graphs: used" in report.splitlines() for report in reports) and len(reports) == 2
 
 
 def test_a_wrong_item_of_a_list_is_named(nodes, model, host) -> None:

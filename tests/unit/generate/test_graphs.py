@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from omnivoice import Engine, Sampling
-from omnivoice.generate.graphs import MAX_ROWS, MIN_STEPS, StepGraphs, weights_identity
+from omnivoice.generate.addresses import CHANGING, ELSEWHERE, MOVING, SPECIAL, Addresses, weight_addresses
+from omnivoice.generate.graphs import FIRST_PAUSE, MAX_ROWS, MIN_STEPS, StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
 from omnivoice.generate.sample import Sampler
 from omnivoice.types import ALL_SPEEDUPS
 
 CPU = torch.device("cpu")
-ENOUGH = {"weights": "here", "steps": MIN_STEPS}
+ENOUGH = {"weights": Addresses("here"), "steps": MIN_STEPS}
 
 
 class FakeRecording:
@@ -133,26 +134,87 @@ def test_another_base_of_the_same_shape_uses_the_same_graph_even_by_turns():
         lambda recording: (recording.work(), recording.work.args[0].view(-1)[3].add_(1e-6)),
     ],
 )
-def test_a_wrong_replay_switches_graphs_off_with_one_warning(on_replay, warned):
+def test_a_wrong_replay_is_not_used_and_warned_about_once(on_replay, warned):
     capturer = FakeCapturer(on_replay)
     graphs, (codes, base) = StepGraphs(capturer), inputs(1)
-    for key in "ab":
+    for key in "aabb":
         assert torch.equal(ask(graphs, key, codes, base)(codes), toy(codes, base))
     assert len(warned()) == 1 and "a replay differs from the step itself" in warned()[0]
-    assert len(capturer.recordings) == 1 and capturer.living == []
+    assert len(capturer.recordings) == 2 and capturer.living == []  # each shape was tried once
 
 
 @pytest.mark.parametrize("fails", [RuntimeError("operation not permitted\nmore"), torch.OutOfMemoryError("no memory")])
-def test_a_capture_that_raises_switches_graphs_off_and_frees_the_others(fails, warned):
+def test_a_capture_that_raises_frees_the_others_and_is_warned_about_once(fails, warned):
     capturer = FakeCapturer()
     graphs, (codes, base) = StepGraphs(capturer), inputs(1)
     earlier = ask(graphs, "earlier", codes, base)
     capturer.fails = fails
-    for key in "abc":
+    for key in "abab":
         assert torch.equal(ask(graphs, key, codes, base)(codes), toy(codes, base))
     assert torch.equal(earlier(codes), toy(codes, base))  # its graph is gone, it still answers
     assert len(warned()) == 1 and str(fails).partition("\n")[0] in warned()[0] and "\n" not in warned()[0]
-    assert capturer.living == [] and capturer.warm_ups == 2
+    assert capturer.living == [] and capturer.warm_ups == 3
+
+
+def test_a_shape_that_failed_is_tried_again_after_a_pause_that_doubles():
+    capturer = FakeCapturer(fails=RuntimeError("no memory"))
+    graphs = StepGraphs(capturer)
+    for attempts, batches in enumerate((FIRST_PAUSE, 2 * FIRST_PAUSE), start=1):
+        ask(graphs)
+        for _ in range(batches):
+            ask(graphs)
+            assert capturer.warm_ups == attempts
+    capturer.fails = None
+    ask(graphs)
+    assert capturer.living == [0]
+    graphs.clear("the model was unloaded")
+    ask(graphs)  # the pauses are forgotten
+    assert capturer.living == [1]
+
+
+def test_after_several_failures_no_shape_is_tried_for_a_while():
+    capturer = FakeCapturer(fails=RuntimeError("not supported"))
+    graphs = StepGraphs(capturer)
+    for key in range(3 + FIRST_PAUSE):
+        ask(graphs, key)
+    assert capturer.warm_ups == 3
+    ask(graphs, "next")
+    assert capturer.warm_ups == 4
+    for key in range(100, 100 + 2 * FIRST_PAUSE):
+        ask(graphs, key)
+    assert capturer.warm_ups == 4
+    capturer.fails = None
+    ask(graphs, "works")
+    ask(graphs, "works too")
+    assert capturer.living == [0, 1]
+
+
+def test_the_report_says_whether_graphs_were_used_and_why_not():
+    capturer = FakeCapturer()
+    graphs = StepGraphs(capturer)
+    ask(graphs)
+    assert graphs.report() == "CUDA graphs: used" and graphs.report() == ""
+    ask(graphs, "b", steps=1)
+    assert graphs.report() == f"CUDA graphs: not used; they do not pay below {MIN_STEPS} steps"
+    for _ in range(2):
+        ask(graphs)
+    ask(graphs, "b", steps=1)
+    assert graphs.report() == f"CUDA graphs: used for 2 of 3 batches; they do not pay below {MIN_STEPS} steps"
+    ask(graphs, weights=Addresses(None, ELSEWHERE))
+    assert graphs.report() == "CUDA graphs: not used; some weights are not on the GPU"
+    capturer.fails = RuntimeError("no memory")
+    ask(graphs)
+    assert graphs.report() == "CUDA graphs: not used; capturing failed and is tried again later"
+    off = StepGraphs(capturer, enabled=False)
+    ask(off)
+    assert off.report() == "CUDA graphs: not used; they are switched off"
+
+
+def test_nothing_is_reported_where_there_are_no_graphs(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for graphs in (StepGraphs(), StepGraphs(enabled=False)):
+        ask(graphs)
+        assert graphs.report() == ""
 
 
 def test_a_replay_that_raises_later_falls_back_to_the_step(warned):
@@ -221,9 +283,9 @@ def test_moved_weights_drop_every_graph():
     graphs, (codes, base) = StepGraphs(capturer), inputs(1)
     old = ask(graphs, "a", codes, base)
     ask(graphs, "b")
-    ask(graphs, "a", weights="elsewhere")
+    ask(graphs, "a", weights=Addresses("elsewhere"))
     assert capturer.living == [2]
-    ask(graphs, "a", weights=None)  # offloaded
+    ask(graphs, "a", weights=Addresses(None, ELSEWHERE))
     assert capturer.living == [] and len(capturer.recordings) == 3
     assert torch.equal(old(codes), toy(codes, base))
     ask(graphs, "a")
@@ -306,42 +368,56 @@ def lm(engine):
     return engine.lm
 
 
-def test_weights_identity_changes_when_weights_move_and_not_when_they_are_written_to(lm):
-    before = weights_identity(lm, CPU)
-    assert before is not None and before == weights_identity(lm, CPU)
+def test_addresses_change_when_weights_move_and_not_when_they_are_written_to(lm):
+    before = weight_addresses(lm, CPU)
+    assert before.identity is not None and before == weight_addresses(lm, CPU)
     norm, old = lm.llm.norm, lm.llm.norm.weight
     try:
         norm.weight.mul_(1.0)
-        assert weights_identity(lm, CPU) == before
+        assert weight_addresses(lm, CPU) == before
         norm.weight = torch.nn.Parameter(old.clone(), requires_grad=False)
-        assert weights_identity(lm, CPU) not in (None, before)
+        assert weight_addresses(lm, CPU).identity not in (None, before.identity)
         norm.weight = torch.nn.Parameter(old.to("meta"), requires_grad=False)
-        assert weights_identity(lm, CPU) is None
+        assert weight_addresses(lm, CPU) == Addresses(None, ELSEWHERE)
     finally:
         norm.weight = old
-    assert weights_identity(lm, CPU) == before
+    assert weight_addresses(lm, CPU) == before
 
 
-@pytest.mark.parametrize("name", ["weight_function", "bias_function", "_v"])
-def test_weights_made_at_run_time_have_no_identity(lm, name):
+@pytest.mark.parametrize("name, problem", [("weight_function", CHANGING), ("bias_function", CHANGING), ("_v", MOVING)])
+def test_weights_made_at_run_time_have_no_address(lm, name, problem):
     layer = lm.llm.layers[0].mlp.down_proj
     try:
         setattr(layer, name, [])
-        assert weights_identity(lm, CPU) is not None
+        assert weight_addresses(lm, CPU).identity is not None
         setattr(layer, name, [abs])
-        assert weights_identity(lm, CPU) is None
+        assert weight_addresses(lm, CPU) == Addresses(None, problem)
     finally:
         delattr(layer, name)
 
 
-def test_weights_of_a_special_class_have_no_identity(lm):
+def test_weights_that_a_host_keeps_in_place_are_where_the_host_says(lm):
+    layer = lm.llm.layers[0].mlp.down_proj
+    old = layer.weight
+    layer._v, layer.weight = ("paged",), torch.nn.Parameter(old.to("meta"), requires_grad=False)
+    try:
+        here, moved = (weight_addresses(lm, CPU, {layer: place}) for place in (1, 2))
+        assert None not in (here.identity, moved.identity) and here != moved
+        layer.weight_function = [abs]
+        assert weight_addresses(lm, CPU, {layer: 1}) == Addresses(None, CHANGING)
+    finally:
+        layer.weight = old
+        del layer._v, layer.weight_function
+
+
+def test_weights_of_a_special_class_have_no_address(lm):
     class Quantised(torch.Tensor):
         pass
 
     norm, old = lm.llm.norm, lm.llm.norm.weight
     try:
         norm.weight = torch.nn.Parameter(old.detach().as_subclass(Quantised), requires_grad=False)
-        assert weights_identity(lm, CPU) is None
+        assert weight_addresses(lm, CPU) == Addresses(None, SPECIAL)
     finally:
         norm.weight = old
 

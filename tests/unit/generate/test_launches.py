@@ -86,3 +86,19 @@ def test_tokens_on_the_device_are_those_on_the_cpu(checkpoint, knobs):
     with SimulatedCuda() as cuda:
         spoken = sample(cuda.place(lm), sizes, CUDA, **knobs)
     assert cuda.kernels and all(map(torch.equal, spoken, expected))
+
+
+def test_the_host_stays_two_steps_ahead_of_the_device(checkpoint):
+    seen = []
+    with SimulatedCuda() as cuda:
+        lm = cuda.place(Engine.load(checkpoint).lm)
+        sample(lm, [(5, 7, 9)], CUDA, lambda _: seen.append(len(cuda.events)))
+    expected = [
+        ("recorded", 0),
+        ("recorded", 1),
+        ("recorded", 2),
+        ("waited for", 0),
+        ("recorded", 3),
+        ("waited for", 1),
+    ]
+    assert cuda.events == expected and seen == [1, 2, 4, 6]

@@ -1,0 +1,61 @@
+"""Where the weights of a model are: a CUDA graph reads them at the addresses it was captured with.
+
+A host that moves weights may keep some of them in place by means of its own, and then says where (`held`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+# Attributes of ComfyUI's layers whose weights are patched at run time or paged in on demand.
+PATCHED, PAGED = ("weight_function", "bias_function"), "_v"
+
+ELSEWHERE = "some weights are not on the GPU"
+CHANGING = "some weights are computed each time they are used"
+MOVING = "some weights may be moved while the model runs"
+SPECIAL = "some weights are stored in a special form"
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """identity: differs whenever a weight has another address; None if a graph cannot use the weights, and `problem`
+    says why."""
+
+    identity: Hashable | None
+    problem: str = ""
+
+
+FindAddresses = Callable[[nn.Module, torch.device], Addresses]
+
+
+def weight_addresses(
+    model: nn.Module, device: torch.device, held: Mapping[nn.Module, Hashable] | None = None
+) -> Addresses:
+    """Return where the weights of `model` are on `device`, which has the index that tensors report.
+
+    Addresses suffice: a replay reads the current values, so weights changed in place need no new graph. held: layers
+    whose weights a host keeps in place for now, with something that changes when their place does.
+    """
+    places: list[Hashable] = []
+    for module in model.modules():
+        if any(getattr(module, name, None) for name in PATCHED):
+            return Addresses(None, CHANGING)
+        if held is not None and module in held:
+            places.append(held[module])
+            continue
+        if getattr(module, PAGED, None):
+            return Addresses(None, MOVING)
+        for weight in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+            if type(weight) not in PLAIN_CLASSES:
+                return Addresses(None, SPECIAL)
+            if weight.device != device:
+                return Addresses(None, ELSEWHERE)
+            places.append((weight.data_ptr(), weight.dtype))
+    return Addresses(tuple(places))
+
+
+PLAIN_CLASSES: tuple[type, ...] = (Tensor, nn.Parameter)
