@@ -23,7 +23,7 @@ from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.sample import Sampler
 from omnivoice.intake.tables import load_table
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
-from omnivoice.lm.fused import fused_rows
+from omnivoice.lm.fused import fused_rows, unfused_part
 from omnivoice.ops import PLAIN_OPS, TORCH_OPS
 from omnivoice.text.tokenizer import LAYOUT_TOKENS, SPLIT_PATTERN, TextTokenizer
 from omnivoice.types import Speedups
@@ -120,10 +120,10 @@ def remade(lm: OmniVoiceLM, speedups: Speedups) -> OmniVoiceLM:
 def unfused(lm: OmniVoiceLM) -> dict[str, Tensor]:
     """Return the weights under the checkpoint's names; those of fused layers are views of their rows."""
     weights = lm.state_dict()
-    parts = {
-        name: weights[target][start : start + rows] for name, (target, start, rows) in fused_rows(lm.config).items()
-    }
-    return {name: w for name, w in weights.items() if ".qkv_proj." not in name and ".gate_up_proj." not in name} | parts
+    rows = fused_rows(lm.config)
+    parts = {name: unfused_part(name, weights[target], first, count) for name, (target, first, count) in rows.items()}
+    fused = {target for target, _, _ in rows.values()}
+    return {name: weight for name, weight in weights.items() if name not in fused} | parts
 
 
 def weight_bytes(engine: Engine) -> int:

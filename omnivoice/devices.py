@@ -42,6 +42,14 @@ def codec_device(device: torch.device) -> torch.device:
     return torch.device("cpu") if device.type == "mps" else device
 
 
+def heads_dtype(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Return the dtype of the audio heads when the rest of the language model has `dtype`.
+
+    On a CPU it is at least float32: the heads are 2 % of a step there, and their rounding changes the most tokens.
+    """
+    return torch.promote_types(dtype, torch.float32) if device.type == "cpu" else dtype
+
+
 def best_dtype(device: torch.device) -> torch.dtype:
     """Return float32 for CPUs and MPS, bfloat16 for GPUs with native support, otherwise float16."""
     if device.type == "cuda":

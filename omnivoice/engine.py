@@ -17,7 +17,7 @@ from torch import Tensor
 from .audio.finish import finish_speech
 from .audio.reference import LONG_SECONDS
 from .constants import SAMPLE_RATE
-from .devices import COMPUTE_DTYPES, best_dtype, codec_device
+from .devices import COMPUTE_DTYPES, best_dtype, codec_device, heads_dtype
 from .errors import InputError
 from .generate.addresses import FindAddresses
 from .generate.codec import Codec
@@ -86,12 +86,14 @@ class Engine:
         files = locate_checkpoint(folder, codec_folder)
         tokenizer = TextTokenizer.from_json(files.tokenizer_json())
         ops = with_fast_linear(ops) if speedups.fast_linear else ops
+        dtype = dtype or best_dtype(target)
         lm, text = load_lm(
             files.lm_config,
             files.lm_weights,
             ops=ops,
             device=where,
-            dtype=dtype or best_dtype(target),
+            dtype=dtype,
+            heads_dtype=heads_dtype(dtype, target),
             used_ids=tokenizer.used_ids,
             fused=speedups.fused_linears,
         )

@@ -51,6 +51,10 @@ PROBE_RUNS = 5
 WORTH_IT = 1.05  # a gain below that may be noise
 WORTH_ROUNDING = 1.3  # bfloat16 changes the speech slightly, so it must gain more
 TOLERANCE = 1e-4  # for products of this size; a broken kernel differs by far more
+WIDENED_TOLERANCE = 1e-2  # of a product that a GPU may compute in TF32 for comparison
+# Attributes of ComfyUI's layers whose weights are patched when a layer runs, or paged in on demand.
+PATCHED, PAGED = ("weight_function", "bias_function"), "_v"
+PLAIN_TENSORS: tuple[type, ...] = (Tensor, nn.Parameter)  # without a class of a host's own, such as quantised weights
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -135,17 +139,56 @@ def with_fast_linear(base: Ops) -> Ops:
 def weights_are_plain(module: nn.Module, x: Tensor) -> bool:
     """Whether the weights inside `module` can be read directly for an input like `x`: on a CPU, in float32.
 
-    They cannot if a host keeps them on another device or in another dtype, or patches them when a layer runs.
-    ComfyUI's layers hold such patches in `weight_function` and `bias_function`.
+    They cannot if a host keeps them on another device or in another dtype, or changes them when a layer runs.
     """
     if not _is_plain(x) or any(type(p) is not nn.Parameter or not _is_plain(p) for p in module.parameters()):
         return False
-    patches = ("weight_function", "bias_function")
-    return not any(getattr(layer, patch, None) for layer in module.modules() for patch in patches)
+    return not any(getattr(layer, name, None) for layer in module.modules() for name in (*PATCHED, PAGED))
 
 
 def _is_plain(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32
+
+
+def add_linear(layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
+    """Return residual + layer(x), for a linear layer without bias; x [R, in], residual [R, out] -> [R, out].
+
+    The result has the dtype of the residual, which may be overwritten. Where a GPU can, the product is added to a
+    float32 residual as it is computed: one kernel instead of two, and the product is not rounded to half precision.
+    """
+    weight = getattr(layer, "weight", None)
+    if isinstance(weight, Tensor) and _adds_products(layer, weight, x, residual):
+        return torch.addmm(residual, x, weight.t(), out_dtype=residual.dtype, out=residual)
+    change: Tensor = layer(x)
+    if change.dtype == residual.dtype:
+        return change.add_(residual)
+    return residual + change if torch.is_grad_enabled() else residual.add_(change)
+
+
+def _adds_products(layer: nn.Module, weight: Tensor, x: Tensor, residual: Tensor) -> bool:
+    """Whether `torch.addmm` may use the weight of this layer directly, and works for these dtypes on this device."""
+    return (
+        x.device.type == "cuda"
+        and not torch.is_grad_enabled()
+        and type(weight) in PLAIN_TENSORS
+        and weight.device == x.device
+        and weight.dtype == x.dtype != residual.dtype
+        and not any(getattr(layer, name, None) for name in (*PATCHED, PAGED))
+        and _addmm_widens(x.device, x.dtype, residual.dtype)
+    )
+
+
+@lru_cache(maxsize=8)
+def _addmm_widens(device: torch.device, dtype: torch.dtype, out_dtype: torch.dtype) -> bool:
+    """Whether `torch.addmm` adds products of `dtype` to a tensor of `out_dtype`, in place (torch >= 2.8, CUDA)."""
+    x, weight = (t[:, :64].to(device, dtype) for t in _probe_operands())
+    residual = torch.ones(PROBE_ROWS, PROBE_OUT, device=device, dtype=out_dtype)
+    expected = 1 + x.to(out_dtype) @ weight.to(out_dtype).t()
+    try:
+        torch.addmm(residual, x, weight.t(), out_dtype=out_dtype, out=residual)
+    except (NotImplementedError, RuntimeError, TypeError):
+        return False
+    return float((residual - expected).abs().max()) <= WIDENED_TOLERANCE
 
 
 def _unset(layer: type[nn.Module]) -> Callable[..., nn.Module]:

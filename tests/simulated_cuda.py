@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from omnivoice import ops
 from tests.simulated_functions import FUNCTIONS
 from tests.simulated_operators import OPERATORS
 from tests.simulated_tensor import (
@@ -73,6 +74,8 @@ class SimulatedCuda:
         }
         for name, value in replacements.items():
             self._patches.enter_context(patch.object(torch.cuda, name, value))
+        plain = (*ops.PLAIN_TENSORS, SimulatedTensor)
+        self._patches.enter_context(patch.object(ops, "PLAIN_TENSORS", plain))
         torch._C._ensureCUDADeviceGuardSet()  # a guard that does nothing, where torch is built without CUDA
         for mode in self._modes:
             mode.__enter__()

@@ -16,9 +16,9 @@ import torch
 
 from ...omnivoice.devices import AUTO, DTYPES
 from ...omnivoice.lm import OmniVoiceLM
-from ...omnivoice.lm.fused import fused_rows
+from ...omnivoice.lm.fused import fused_rows, unfused_part
 from ...omnivoice.ops import PLAIN_OPS
-from ...omnivoice.weights.read import META, fill
+from ...omnivoice.weights.read import META, dtypes_of, fill
 from . import lora, models
 
 
@@ -50,8 +50,8 @@ def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.dev
     config, patched = model.engine.lm.config, model.lm.get_key_patches()
     rows = fused_rows(config) if lora.is_fused(model) else {}
     module = OmniVoiceLM(config, ops=PLAIN_OPS, device=META, dtype=dtype, fused=False)
-    parts = defaultdict[str, list[tuple[str, int, int]]](list)
-    for name in module.state_dict():
+    parts, dtypes = defaultdict[str, list[tuple[str, int, int]]](list), dtypes_of(module)
+    for name in dtypes:
         source, first, count = rows.get(name, (name, 0, -1))
         parts[source].append((name, first, count))
     tensors = {}
@@ -60,6 +60,6 @@ def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.dev
         full = weight.to(device=place, dtype=torch.float32, copy=True)
         full = comfy.lora.calculate_weight(patches, full, source) if patches else full
         for name, first, count in wanted:
-            part = full if count < 0 else full.narrow(0, first, count)
-            tensors[name] = part.to(dtype, copy=True)
+            part = full if count < 0 else unfused_part(name, full, first, count)
+            tensors[name] = part.to(dtypes[name], copy=True)
     return fill(module, tensors)

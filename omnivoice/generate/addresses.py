@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-# Attributes of ComfyUI's layers whose weights are patched at run time or paged in on demand.
-PATCHED, PAGED = ("weight_function", "bias_function"), "_v"
+from .. import ops
+from ..ops import PAGED, PATCHED
 
 ELSEWHERE = "some weights are not on the GPU"
 CHANGING = "some weights are computed each time they are used"
@@ -50,12 +50,9 @@ def weight_addresses(
         if getattr(module, PAGED, None):
             return Addresses(None, MOVING)
         for weight in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
-            if type(weight) not in PLAIN_CLASSES:
+            if type(weight) not in ops.PLAIN_TENSORS:
                 return Addresses(None, SPECIAL)
             if weight.device != device:
                 return Addresses(None, ELSEWHERE)
             places.append((weight.data_ptr(), weight.dtype))
     return Addresses(tuple(places))
-
-
-PLAIN_CLASSES: tuple[type, ...] = (Tensor, nn.Parameter)

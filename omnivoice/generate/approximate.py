@@ -63,9 +63,8 @@ class ApproximateSteps:
             for unconditional, items in documents.items()
             for prefix in (True, False)
         }
-        layout, items = packed.layout, len(packed.frames)
-        rows = [length - targets for length, targets in zip(layout.lengths[:items], layout.target_lengths)]
-        self._prefixes = PrefixCache(lm.config.layers, rows) if sampling.prefix_every > 1 else None
+        caches = sampling.prefix_every > 1
+        self._prefixes = PrefixCache(lm.config.layers, packed.layout.target_rows) if caches else None
         self._unconditional: Tensor | None = None
 
     def __call__(self, codes: Tensor) -> Tensor:

@@ -74,11 +74,12 @@ class SamplingMemory:
         lm, sampling = self.lm, size.sampling
         cells = sum(size.frames) * lm.codebooks
         scores = cells * lm.audio_vocab_size * FLOAT32  # a step's log-probabilities exist until the next step's do
-        tables = size.rows * (lm.hidden_size * self.itemsize + 2 * lm.head_dim * FLOAT32)  # embedded rows, rotary table
+        # Embedded rows and rotary tables; GPUs have another form of these (`PackedLayout.rotation`).
+        tables = size.rows * (lm.hidden_size * self._wide + (2 if self.on_cpu else 4) * lm.head_dim * FLOAT32)
         noise = cells * sampling.steps * FLOAT32 * (2 if self.on_cpu else 1) if sampling.position_temperature else 0
-        # Approximate steps keep unconditional logits, and the keys and values of the prefixes.
+        # Approximate steps keep unconditional logits, and the keys and values of complete documents.
         logits = scores if size.guided and sampling.unconditional_every > 1 else 0
-        prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.prefix * self.itemsize
+        prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.rows * self.itemsize
         kept = logits + (prefix if sampling.prefix_every > 1 else 0)
         choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if sampling.class_temperature else 0
         return math.ceil(scores + tables + noise + kept + max(self._layer(size), self._scoring(size), choosing))
@@ -97,16 +98,21 @@ class SamplingMemory:
         most = MOST_ROWS_ON_CPU if self.on_cpu else MOST_ROWS
         return most if free_bytes is None else max(1, min(most, int(free_bytes * SHARE / self.row_bytes())))
 
+    @property
+    def _wide(self) -> int:
+        """Bytes of a number of the residual stream."""
+        return max(FLOAT32, self.itemsize)
+
     def _layer(self, size: BatchSize) -> int:
         """Return the bytes at the largest point of a layer: rotation in float32, attention or feed-forward."""
         lm, itemsize = self.lm, self.itemsize
         S, R, E = size.rows, size.targets, lm.hidden_size
         queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
-        stream = 3 * S * E * itemsize  # the step's embedded rows, the layer's input, and that normed
+        stream = S * E * (2 * self._wide + itemsize)  # the step's embedded rows, the layer's input, and that normed
         joint = S * (queries + 2 * keys) * itemsize
         rotation = joint + 3 * S * (queries + keys) * FLOAT32  # normed, rotated, and the swapped halves
         asked = max(2 * S, 3 * R) * queries + max(S, R) * E  # results, joined, projected; the last layer's queries
-        repeated = 0 if self.on_cpu else 2 * queries * (size.prefix // len(size.frames) + max(size.frames))
+        repeated = 0 if self.on_cpu else 2 * queries * S  # by kernels that do not share key heads
         attention = joint + (S * (queries + keys) + asked + repeated) * itemsize
         feeding = S * (2 * E + 3 * lm.intermediate_size) * itemsize  # one more stream and the result; gate, up, product
         return stream + max(rotation, attention, feeding)

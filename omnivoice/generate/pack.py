@@ -61,7 +61,7 @@ def pack_items(
     lm: OmniVoiceLM, text: TextEmbedding, items: Sequence[Item], *, guided: bool, device: torch.device
 ) -> PackedItems:
     """Embed prompts and references, and lay out the documents, on `device`."""
-    config, dtype = lm.config, lm.get_dtype()
+    config, dtype = lm.config, lm.rows_dtype
     frames, offsets = [item.frames for item in items], lm.audio_offsets(device)
     parts, lengths = [], [item.length for item in items]
     for item in items:

@@ -9,6 +9,7 @@ finite is checked once, after the loop. `run.py` decides what goes into a batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -61,17 +62,17 @@ class Sampler:
         revealer = Revealer.of(noises, sampling, config.audio_mask_id, device)
         codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
         run = self._step(packed, codes, sampling, sum(any(count) for count in counts))
-        finite = torch.ones((), dtype=torch.bool, device=device)
+        total = torch.zeros((), device=device)
         pace = Pace(device)
         for step in range(sampling.steps):
             if any(counts[step]) or not speedups.early_stop:
                 log_probs = run(codes)
                 if any(counts[step]):
-                    codes, good = revealer.reveal(codes, log_probs, step, counts[step])
-                    finite = finite & good
+                    codes, best = revealer.reveal(codes, log_probs, step, counts[step])
+                    total = total + best
             pace()
             on_step(len(items))
-        if not bool(finite):
+        if not math.isfinite(total):
             raise NumericError(
                 f"the model produced NaN or Inf in {self.lm.get_dtype()} on {device.type}: load it in float32 "
                 "(or bfloat16 on a GPU that has it), and check the model file"

@@ -99,11 +99,10 @@ class Revealer:
     def reveal(self, codes: Tensor, log_probs: Tensor, step: int, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
 
-        log_probs: [sum of T, K, V] float32. Revealed cells are never chosen again. Also returns a bool [] that says
-        whether the log-probabilities are finite.
+        log_probs: [sum of T, K, V] float32. Revealed cells are never chosen again. Also returns the sum of the best
+        log-probabilities, [] float32: it is not finite if any of them is not, and costs one kernel.
         """
         best, tokens = log_probs.max(dim=-1)  # [sum of T, K]
-        finite = torch.isfinite(best).all()
         if self.noises:
             tokens = self._sample_tokens(log_probs, tokens, step)
         scores = best.t() - self.layers * self.sampling.layer_penalty  # [K, sum of T]
@@ -113,7 +112,7 @@ class Revealer:
         chosen = [own[scores[own].topk(count).indices] for own, count in zip(self.cells, counts) if count]
         where = chosen[0] if len(chosen) == 1 else torch.cat(chosen)
         flat = codes.flatten().index_copy(0, where, tokens.t().flatten()[where])
-        return flat.view_as(codes), finite
+        return flat.view_as(codes), best.sum()
 
     def _sample_tokens(self, log_probs: Tensor, tokens: Tensor, step: int) -> Tensor:
         """Return tokens [sum of T, K], sampled from the likeliest of each cell for items that draw noise now."""

@@ -1,9 +1,11 @@
 """The Qwen3 transformer body, bidirectional, on packed documents (transformers modeling_qwen3.py:75-330).
 
-There is no batch dimension, no padding and no mask. Rows are [S, E]; attention runs per document. The last layer
-computes attention, output projection and MLP for target rows only, because no other output is used. Query, key and
-value are one linear layer, and gate and up another (`fused.py`), unless made with fused=False. All other module names
-equal the checkpoint's. In-place operations change only tensors made in the same function.
+There is no batch dimension, no padding and no mask. Rows are [S, E]; attention runs per document. The residual stream
+is float32 whatever the dtype of the weights: in float16 it could overflow, and in both half precisions its rounding
+changes more tokens than that of the products. The last layer computes attention, output projection and MLP for target
+rows only, because no other output is used. Query, key and value are one linear layer, gate and up another, and the
+scales of queries and keys one parameter (`fused.py`), unless made with fused=False. All other module names equal the
+checkpoint's.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LMConfig
-from ..devices import TORCH_VERSION
-from ..ops import Ops
+from ..ops import Ops, add_linear, cast_to_input
+from .attention import attend
 from .layout import PackedLayout
-from .norm import RMSNorm, Scale, normalize
+from .norm import RMSNorm, Scale, normalize, wide
 from .prefix import KeyValueHook
 
 
@@ -30,55 +32,71 @@ class Attention(nn.Module):
         E, D = config.hidden_size, config.head_dim
         make = {"device": device, "dtype": dtype}
         self.heads, self.kv_heads, self.head_dim, self.eps = config.heads, config.kv_heads, D, config.rms_norm_eps
+        self.fused = fused
         if fused:
             self.qkv_proj = ops.Linear(E, (config.heads + 2 * config.kv_heads) * D, bias=False, **make)
+            self.qk_norm = Scale(config.heads + config.kv_heads, D, device=device, dtype=dtype)
         else:
             self.q_proj = ops.Linear(E, config.heads * D, bias=False, **make)
             self.k_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
             self.v_proj = ops.Linear(E, config.kv_heads * D, bias=False, **make)
-        self.fused = fused
+            self.q_norm, self.k_norm = (Scale(D, device=device, dtype=dtype) for _ in range(2))
         self.o_proj = ops.Linear(config.heads * D, E, bias=False, **make)
-        self.q_norm, self.k_norm = (Scale(D, device=device, dtype=dtype) for _ in range(2))
 
-    def forward(self, x: Tensor, layout: PackedLayout, *, targets_only: bool, kv: KeyValueHook | None) -> Tensor:
-        """x [S, E], already normed -> [S, E], or [R, E] for the target rows only. kv: see `Body.forward`."""
-        q, k, v = self._project(x, layout)  # [1, H or Hkv, S, D]
+    def forward(
+        self, x: Tensor, residual: Tensor, layout: PackedLayout, *, targets_only: bool, kv: KeyValueHook | None
+    ) -> Tensor:
+        """x [S, E], already normed -> residual + attention: [S, E], or [R, E] for the target rows only.
+
+        residual: as many rows as the result; may be overwritten. kv: see `Body.forward`.
+        """
+        q, k, v = self._project(x, layout)  # [S, H or Hkv, D]
         if targets_only:
-            q = q[:, :, layout.target_rows]  # [1, H, R, D]
-        queries = q.split(layout.target_lengths if targets_only else layout.lengths, dim=2)
-        own = k.split(layout.lengths, dim=2), v.split(layout.lengths, dim=2)
-        attended = zip(*(kv(*own) if kv else own))
-        parts = [_attend(q, k, v) for q, (k, v) in zip(queries, attended)]  # each [1, L, H, D]
-        return self.o_proj(torch.cat(parts, dim=1).flatten(2)[0])
+            q = q[layout.target_rows]
+        if kv:
+            k, v = kv(k, v)
+        attended = attend(q, k, v, layout.targets if targets_only else layout.rows, layout.keys)
+        return add_linear(self.o_proj, attended.flatten(1), residual)
 
     def _project(self, x: Tensor, layout: PackedLayout) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries and keys, normed and rotated as one tensor, and values: [1, H or Hkv, S, D]."""
+        """Return queries and keys, normed and rotated as one tensor, and values: [S, H or Hkv, D]."""
         joint = (
             self.qkv_proj(x) if self.fused else torch.cat([p(x) for p in (self.q_proj, self.k_proj, self.v_proj)], 1)
         )
-        joint = joint.view(1, x.shape[0], -1, self.head_dim).transpose(1, 2)  # [1, H + 2 Hkv, S, D]
-        qk, v = joint.split((self.heads + self.kv_heads, self.kv_heads), dim=1)
-        qk = normalize(qk.to(torch.float32), self.eps)
-        # In place on slices of qk: autograd does not allow in-place changes of what split returns.
-        self.q_norm(qk[:, : self.heads]), self.k_norm(qk[:, self.heads :])
-        q, k = rotate(qk, *layout.rope).to(x.dtype).split((self.heads, self.kv_heads), dim=1)
-        return q, k, v
+        joint = joint.view(x.shape[0], -1, self.head_dim)  # [S, H + 2 Hkv, D]
+        both = self.heads + self.kv_heads
+        if self.fused and joint.device.type != "cpu" and not torch.is_grad_enabled():
+            qk = self._turned_in_few_launches(joint, layout)
+        else:
+            qk = normalize(joint[:, :both].to(wide(joint.dtype)), self.eps)
+            if self.fused:
+                self.qk_norm(qk)
+            else:
+                self.q_norm(qk[:, : self.heads]), self.k_norm(qk[:, self.heads :])
+            qk = rotate(qk, *layout.rope).to(joint.dtype)
+        return qk[:, : self.heads], qk[:, self.heads :], joint[:, both:]
 
+    def _turned_in_few_launches(self, joint: Tensor, layout: PackedLayout) -> Tensor:
+        """Norm, scale and rotate queries and keys for a GPU, in four kernels: [S, H + 2 Hkv, D] -> [S, H + Hkv, D].
 
-def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Attend within one document: q [1, H, Q, D], k and v [1, Hkv, L, D] -> [1, Q, H, D]."""
-    # torch 2.4 has no enable_gqa, and with it some other builds and devices fall back to the slow math kernel.
-    if q.device.type == "cpu" and TORCH_VERSION >= (2, 5):
-        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True).transpose(1, 2)
-    groups = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+        The values are normed too and not used, because torch would copy a part of the tensor. The scales are
+        multiplied into the rotation, which is the same for the Hkv heads of each group.
+        """
+        S, Hkv, half = joint.shape[0], self.kv_heads, self.head_dim // 2
+        normed = F.rms_norm(joint, (self.head_dim,), None, self.eps)[:, : self.heads + Hkv]
+        x = normed.unflatten(1, (-1, Hkv)).view(S, -1, Hkv, 1, 2, half)
+        scale = cast_to_input(self.qk_norm.weight, layout.rotation)[::Hkv].view(-1, 1, 1, 2, half)
+        rotation = layout.rotation[:, None, None] * scale  # [S, groups, 1, 2, 2, D/2]
+        turned = torch.empty(S, x.shape[1], Hkv, 2, half, dtype=joint.dtype, device=joint.device)
+        first = x[..., 0, :] * rotation[..., 0, :]
+        torch.addcmul(first, x[..., 1, :], rotation[..., 1, :], out=turned)
+        return turned.view(S, -1, self.head_dim)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Apply the rotary embedding to x [..., S, D] float32. cos, sin: [S, D] from `layout.rotary_table`."""
+    """Apply the rotary embedding to x [S, heads, D] float32. cos, sin: [S, D] from `layout.rotary_table`."""
     swapped = x.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
-    return (x * cos).add_(swapped.mul_(sin))
+    return (x * cos[:, None]).add_(swapped.mul_(sin[:, None]))
 
 
 class MLP(nn.Module):
@@ -96,9 +114,10 @@ class MLP(nn.Module):
             self.up_proj = ops.Linear(E, inner, **make)
         self.down_proj = ops.Linear(inner, E, **make)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        """x [R, E], already normed -> residual + feed-forward [R, E]; the residual may be overwritten."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=-1) if self.fused else (self.gate_proj(x), self.up_proj(x))
-        return self.down_proj(F.silu(gate).mul_(up))
+        return add_linear(self.down_proj, F.silu(gate).mul_(up), residual)
 
 
 class Layer(nn.Module):
@@ -115,28 +134,38 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, layout: PackedLayout, *, targets_only: bool = False, kv: KeyValueHook | None = None
     ) -> Tensor:
-        """x [S, E] -> [S, E], or [R, E] when targets_only. kv: see `Body.forward`."""
-        attended = self.self_attn(self.input_layernorm(x), layout, targets_only=targets_only, kv=kv)
-        x = attended.add_(x[layout.target_rows] if targets_only else x)
-        return self.mlp(self.post_attention_layernorm(x)).add_(x)
+        """x [S, E] -> [S, E], or [R, E] when targets_only; x may be overwritten. kv: see `Body.forward`."""
+        residual = x[layout.target_rows] if targets_only else x
+        x = self.self_attn(self.input_layernorm(x), residual, layout, targets_only=targets_only, kv=kv)
+        return self.mlp(self.post_attention_layernorm(x), x)
 
 
 class Body(nn.Module):
     """Layers and final norm; `llm.` in the checkpoint, but for the text embedding."""
 
-    def __init__(self, config: LMConfig, *, ops: Ops, fused: bool, device: torch.device, dtype: torch.dtype):
+    def __init__(
+        self,
+        config: LMConfig,
+        *,
+        ops: Ops,
+        fused: bool,
+        device: torch.device,
+        dtype: torch.dtype,
+        output_dtype: torch.dtype,
+    ):
         super().__init__()
         self.layers = nn.ModuleList(
             [Layer(config, ops=ops, fused=fused, device=device, dtype=dtype) for _ in range(config.layers)]
         )
-        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, device=device, dtype=dtype)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, device=device, dtype=output_dtype)
 
     def forward(
         self, x: Tensor, layout: PackedLayout, *, targets_only: bool = True, kv: Sequence[KeyValueHook] | None = None
     ) -> Tensor:
         """Embedded rows [S, E] -> normed target rows [R, E]; the last layer runs on them only if targets_only.
 
-        kv: for each layer, a function from a pass's own keys and values to those attended to (`prefix.PrefixCache`).
+        x may be overwritten. kv: for each layer, a function from a pass's own keys and values to those attended to
+        (`prefix.PrefixCache`).
         """
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):

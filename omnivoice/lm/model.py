@@ -18,6 +18,7 @@ from ..config import LMConfig
 from ..ops import Ops
 from .body import Body
 from .layout import PackedLayout
+from .norm import wide
 from .prefix import KeyValueHook
 
 
@@ -35,21 +36,37 @@ class TextEmbedding:
 class OmniVoiceLM(nn.Module):
     """Qwen3 body with audio embeddings and heads. State-dict keys equal the checkpoint's, except for fused layers.
 
-    Weights are not initialised here: `weights.load` sets every one of them. fused: see `lm/fused.py`.
+    Weights are not initialised here: `weights.load` sets every one of them. dtype: of the matrices and of what is
+    multiplied by them; norms are kept in float32. heads_dtype: that of the heads, if another. fused: see
+    `lm/fused.py`.
     """
 
-    def __init__(self, config: LMConfig, *, ops: Ops, device: torch.device, dtype: torch.dtype, fused: bool = True):
+    def __init__(
+        self,
+        config: LMConfig,
+        *,
+        ops: Ops,
+        device: torch.device,
+        dtype: torch.dtype,
+        heads_dtype: torch.dtype | None = None,
+        fused: bool = True,
+    ):
         super().__init__()
         self.config = config
         self.dtype = dtype
-        rows = config.codebooks * config.audio_vocab_size
-        self.llm = Body(config, ops=ops, fused=fused, device=device, dtype=dtype)
+        rows, heads_dtype = config.codebooks * config.audio_vocab_size, heads_dtype or dtype
+        self.llm = Body(config, ops=ops, fused=fused, device=device, dtype=dtype, output_dtype=heads_dtype)
         self.audio_embeddings = ops.Embedding(rows, config.hidden_size, device=device, dtype=dtype)
-        self.audio_heads = ops.Linear(config.hidden_size, rows, bias=False, device=device, dtype=dtype)
+        self.audio_heads = ops.Linear(config.hidden_size, rows, bias=False, device=device, dtype=heads_dtype)
 
     def get_dtype(self) -> torch.dtype:
-        """Return the dtype of the weights and of the rows it expects (ComfyUI's patcher calls this)."""
+        """Return the dtype of the weights (ComfyUI's patcher calls this)."""
         return self.dtype
+
+    @property
+    def rows_dtype(self) -> torch.dtype:
+        """The dtype of embedded rows and of the residual stream: float32, or float64."""
+        return wide(self.dtype)
 
     def audio_offsets(self, device: torch.device) -> Tensor:
         """Return [K, 1] int64: where each codebook's rows begin in the audio embedding."""
@@ -57,12 +74,12 @@ class OmniVoiceLM(nn.Module):
 
     def embed_audio(self, codes: Tensor, offsets: Tensor) -> Tensor:
         """Codes [K, T] int64, mask id included -> rows [T, E], the sum over codebooks. offsets: `audio_offsets`."""
-        return self.audio_embeddings(codes + offsets).sum(dim=0)
+        return self.audio_embeddings(codes + offsets).sum(dim=0, dtype=self.rows_dtype)
 
     def forward(
         self, rows: Tensor, layout: PackedLayout, *, targets_only: bool = True, kv: Sequence[KeyValueHook] | None = None
     ) -> Tensor:
-        """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows.
+        """Embedded rows [S, E] -> logits [R, K, V] float32 of the R target rows. `rows` may be overwritten.
 
         targets_only=False computes every row in the last layer, to the same result. kv: see `Body.forward`.
         """

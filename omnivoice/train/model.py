@@ -122,7 +122,7 @@ class TrainingModel(nn.Module):
 
     def _pack(self, examples: Sequence[Example]) -> tuple[Tensor, PackedLayout]:
         """Return the embedded documents [S, E], end to end, and their layout."""
-        offsets, dtype = self.lm.audio_offsets(self.device), self.lm.get_dtype()
+        offsets, dtype = self.lm.audio_offsets(self.device), self.lm.rows_dtype
         # One lookup for all, of at least one id: every process must use every trained weight in each step.
         ids = [token for one in examples for token in one.prompt_ids]
         text = self.text.rows(ids or [0], dtype=dtype, device=self.device)[: len(ids)]

@@ -18,10 +18,10 @@ from ..errors import CheckpointError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..lm.fused import fused_rows
 from ..ops import TORCH_OPS, Ops
-from .read import META, Found, check_tensors, fill, find_tensors, read_tensors, shapes_of
+from .read import META, Found, check_tensors, dtypes_of, fill, find_tensors, read_tensors, shapes_of
 from .single_file import LM
 
-TEXT_EMBEDDING, AUDIO_EMBEDDING = "llm.embed_tokens.weight", "audio_embeddings.weight"
+TEXT_EMBEDDING, AUDIO_EMBEDDING, HEADS = "llm.embed_tokens.weight", "audio_embeddings.weight", "audio_heads.weight"
 LM_UNUSED = ("codebook_layer_offsets", "lm_head.weight", "llm.lm_head.weight")
 
 
@@ -33,11 +33,12 @@ def load_lm(
     device: torch.device,
     dtype: torch.dtype,
     used_ids: Collection[int],
+    heads_dtype: torch.dtype | None = None,
     fused: bool = True,
 ) -> tuple[OmniVoiceLM, TextEmbedding]:
     """Return the language model with its weights, and the text embedding on the CPU in the dtype of the file.
 
-    used_ids: token ids that texts can produce; their rows must not be zero. fused: see `lm/fused.py`.
+    used_ids: token ids that texts can produce; their rows must not be zero. heads_dtype, fused: see `OmniVoiceLM`.
     Raises CheckpointError for keys, shapes, dtypes, values or a vocabulary that do not fit, FileError for a
     corrupt file, OmniVoiceError for a torch that is too old.
     """
@@ -47,11 +48,14 @@ def load_lm(
             f"tokenizer.json has ids up to {max(used_ids)}, but the model embeds only {config.vocab_size}: "
             "the two files belong to different models; take both from the same one"
         )
-    module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, fused=fused)
+    module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, heads_dtype=heads_dtype, fused=fused)
     found = lm_tensors(config, files)
     rows = fused_rows(config) if fused else {}
     used = {TEXT_EMBEDDING: sorted(used_ids), AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}
-    tensors = read_tensors(found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), rows=rows, nonzero=used)
+    dtypes = dtypes_of(module) | ({HEADS: heads_dtype} if heads_dtype else {})  # a host's layers have no weights yet
+    tensors = read_tensors(
+        found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), dtypes=dtypes, rows=rows, nonzero=used
+    )
     text = TextEmbedding(tensors.pop(TEXT_EMBEDDING))
     return fill(module, tensors), text
 

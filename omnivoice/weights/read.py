@@ -46,6 +46,11 @@ def shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
 
 
+def dtypes_of(module: nn.Module) -> dict[str, torch.dtype]:
+    """Return {key: dtype} of the weights that a module has."""
+    return {name: tensor.dtype for name, tensor in module.state_dict().items()}
+
+
 def fill(module: Loaded, tensors: Mapping[str, Tensor]) -> Loaded:
     """Make `tensors` the parameters of the module and return it, ready to run."""
     module.load_state_dict(dict(tensors), strict=False, assign=True)
@@ -86,13 +91,15 @@ def read_tensors(
     device: torch.device,
     dtype: torch.dtype,
     as_stored: Collection[str] = (),
+    dtypes: Mapping[str, torch.dtype] = MappingProxyType({}),
     rows: Mapping[str, tuple[str, int, int]] = MappingProxyType({}),
     nonzero: Mapping[str, Collection[int]] = MappingProxyType({}),
 ) -> dict[str, Tensor]:
     """Read every tensor of `found` to `device` in `dtype`; those in `as_stored` to the CPU in the dtype of the file.
 
-    rows: {name: (target tensor, first row, number of rows)} for tensors that become rows of another one. nonzero:
-    {name: rows that must not be zero}. Raises CheckpointError for values that do not fit, see `check_values`.
+    dtypes: {name: another dtype}. rows: {name: (target tensor, first row, number of rows)} for tensors that become rows
+    of another one, the same row several times if it is a vector. nonzero: {name: rows that must not be zero}. Raises
+    CheckpointError for values that do not fit, see `check_values`.
     """
     tensors: dict[str, Tensor] = {}
     heights: dict[str, int] = {}
@@ -101,21 +108,23 @@ def read_tensors(
     for path in dict.fromkeys(place.path for place in found.values()):
         with open_tensors(path) as source:
             for name, place in ((name, place) for name, place in found.items() if place.path == path):
-                info, into = place.info, None
-                pieces = source.pieces(place.stored)
+                info, into, vector = place.info, None, len(place.info.shape) == 1
+                target, first, count = rows.get(name, (name, 0, 0))
+                wanted, pieces = dtypes.get(target, dtype), source.pieces(place.stored)
                 if name in rows:
-                    target, first, count = rows[name]
                     if target not in tensors:
-                        tensors[target] = torch.empty(heights[target], *info.shape[1:], device=device, dtype=dtype)
-                    into = tensors[target][first : first + count]
+                        tensors[target] = torch.empty(heights[target], info.shape[-1], device=device, dtype=wanted)
+                    into = tensors[target][first] if vector else tensors[target][first : first + count]
                 elif name in as_stored:
                     tensors[name] = source.get(place.stored)  # but read in pieces: its pages are not needed yet
-                elif DTYPES[info.dtype] == dtype and device.type == "cpu":
+                elif DTYPES[info.dtype] == wanted and device.type == "cpu":
                     tensors[name] = source.get(place.stored)
                     pieces = iter([(0, tensors[name])])
                 else:
-                    into = tensors[name] = torch.empty(info.shape, device=device, dtype=dtype)
-                _take(name, place, pieces, dtype, into, nonzero.get(name, ()))
+                    into = tensors[name] = torch.empty(info.shape, device=device, dtype=wanted)
+                _take(name, place, pieces, wanted, into, nonzero.get(name, ()))
+                if name in rows and vector:
+                    tensors[target][first + 1 : first + count] = tensors[target][first]
     return tensors
 
 

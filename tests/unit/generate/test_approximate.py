@@ -139,7 +139,7 @@ def test_only_settings_above_1_use_the_approximate_steps(engine, monkeypatch):
 def test_a_pass_without_prefix_equals_the_whole_one_on_the_same_codes(lm, engine, guided, targets_only, unconditional):
     packed = pack_items(lm, engine.sampler.text, items(lm.config), guided=guided, device=CPU)
     codes = codes_of(lm.config, sum(packed.frames))
-    cache = PrefixCache(lm.config.layers, [39, 3, 6])
+    cache = PrefixCache(lm.config.layers, packed.layout.target_rows)
     whole = lm(packed.rows(lm, codes, packed.base), packed.layout, targets_only=targets_only, kv=cache.refresh)
     exact = lm(packed.rows(lm, codes, packed.base), packed.layout, targets_only=targets_only)
     assert torch.equal(whole, exact)
@@ -164,7 +164,7 @@ def test_a_stale_prefix_is_that_of_the_older_pass(lm, engine):
     """Other codes than those of the refresh: every layer's prefix rows are the older pass's, its targets are new."""
     packed = conditional_only(pack_items(lm, engine.sampler.text, items(lm.config)[:1], guided=True, device=CPU))
     old, new = codes_of(lm.config, 40, seed=1, masked=0.9), codes_of(lm.config, 40, seed=2, masked=0.4)
-    cache, part = PrefixCache(lm.config.layers, [39]), without_prefix(packed)
+    cache, part = PrefixCache(lm.config.layers, packed.layout.target_rows), without_prefix(packed)
     x_old = packed.rows(lm, old, packed.base)
     lm(x_old, packed.layout, kv=cache.refresh)
     got = lm(part.rows(lm, new, part.base), part.layout, kv=cache.reuse)

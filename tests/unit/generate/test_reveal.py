@@ -55,12 +55,12 @@ def test_without_guidance_it_is_a_plain_softmax(guide):
 
 def test_reveals_the_most_confident_cells():
     log_probs, codes = predicted(5, 3), torch.full((2, 5), MASK)
-    got, finite = revealed(codes, log_probs, [3])
+    got, total = revealed(codes, log_probs, [3])
     best = set(log_probs.amax(-1).T.flatten().topk(3).indices.tolist())
     assert set((got.flatten() != MASK).nonzero().flatten().tolist()) == best
     assert torch.equal(got.flatten()[list(best)], log_probs.argmax(-1).T.flatten()[list(best)])
     assert torch.equal(codes, torch.full((2, 5), MASK))  # pure: the input is as before
-    assert bool(finite)
+    assert math.isfinite(total)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -68,7 +68,7 @@ def test_nan_and_inf_are_told_wherever_they_are(bad):
     for cell in ((0, 0, 0), (4, 1, 7)):
         raw = logits(5, 3)
         raw[cell] = bad
-        assert not bool(revealed(torch.full((2, 5), MASK), guide_in_one(raw, None, 0.0), [1])[1])
+        assert not math.isfinite(revealed(torch.full((2, 5), MASK), guide_in_one(raw, None, 0.0), [1])[1])
 
 
 def test_revealed_cells_stay():

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from omnivoice.config import LMConfig
-from omnivoice.lm import OmniVoiceLM, PackedLayout, body
-from omnivoice.lm.fused import fused_rows
+from omnivoice.lm import OmniVoiceLM, PackedLayout, attention
+from omnivoice.lm.fused import fused_rows, unfused_part
 from omnivoice.lm.norm import RMSNorm
 from omnivoice.ops import PLAIN_OPS, TORCH_OPS
 
@@ -34,6 +34,9 @@ def lm():
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
+        for layer in module.llm.layers:  # one scale for all heads of the queries, and one for those of the keys
+            scale = layer.self_attn.qk_norm.weight
+            scale[:4], scale[4:] = scale[0].clone(), scale[4].clone()
     return module.eval().requires_grad_(False)
 
 
@@ -69,7 +72,7 @@ def test_packed_equals_each_document_alone(lm, documents):
 def test_torch_2_4_computes_the_same_without_grouped_heads(lm, monkeypatch):
     x, packed = rows(48), layout([7, 40, 1], [2, 11, 1])
     expected, attend = lm(x, packed), F.scaled_dot_product_attention
-    monkeypatch.setattr(body, "TORCH_VERSION", (2, 4))
+    monkeypatch.setattr(attention, "TORCH_VERSION", (2, 4))
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v: attend(q, k, v))  # takes nothing newer
     assert torch.equal(lm(x, packed), expected)
 
@@ -86,7 +89,7 @@ def test_fused_linears_equal_their_parts(lm):
     apart = OmniVoiceLM(CONFIG, ops=PLAIN_OPS, device=CPU, dtype=torch.float32, fused=False)
     weights = lm.state_dict()
     for name, (fused, start, count) in fused_rows(CONFIG).items():
-        weights[name] = weights[fused][start : start + count]
+        weights[name] = unfused_part(name, weights[fused], start, count)
     for fused in {fused for fused, _, _ in fused_rows(CONFIG).values()}:
         del weights[fused]
     apart.load_state_dict(weights)
@@ -99,10 +102,11 @@ def test_fused_linears_equal_their_parts(lm):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e4])
-def test_norm_is_the_root_mean_square(dtype, size):
+def test_norm_is_the_root_mean_square_of_float32_rounded_once(dtype, size):
     norm = RMSNorm(24, 1e-6, device=CPU, dtype=dtype)
-    norm.weight.data = torch.linspace(0.5, 2, 24).to(dtype)
-    x = (rows(7) * size).to(dtype)
+    assert norm.weight.dtype == torch.float32
+    norm.weight.data = torch.linspace(0.5, 2, 24)
+    x = rows(7) * size
     before, wide = x.clone(), x.double()
     expected = wide / (wide.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * norm.weight.double()
     torch.testing.assert_close(norm(x), expected.to(dtype))
@@ -118,7 +122,7 @@ def masked_forward(lm, x, spans):
     positions = torch.cat([torch.arange(b - a) for a, b in spans])
 
     def turned(part, scale):  # by the angle of its position, pair by pair (d, d + D/2)
-        part = F.rms_norm(part, (8,), scale.weight, 1e-6)
+        part = F.rms_norm(part, (8,), scale, 1e-6)
         pairs = torch.complex(part[..., :4], part[..., 4:])
         angles = positions[:, None] / 10000.0 ** (torch.arange(4) / 4)
         spun = pairs * torch.polar(torch.ones(S, 4), angles)[:, None]
@@ -127,15 +131,15 @@ def masked_forward(lm, x, spans):
     for layer in lm.llm.layers:
         normed, attention = layer.input_layernorm(x), layer.self_attn
         qw, kw, vw = attention.qkv_proj.weight.split((32, 16, 16))
-        q = turned(F.linear(normed, qw).view(S, 4, 8), attention.q_norm)
-        k = turned(F.linear(normed, kw).view(S, 2, 8), attention.k_norm)
+        q = turned(F.linear(normed, qw).view(S, 4, 8), attention.qk_norm.weight[0])
+        k = turned(F.linear(normed, kw).view(S, 2, 8), attention.qk_norm.weight[4])
         v = F.linear(normed, vw).view(S, 2, 8)
         out = torch.zeros(S, 4, 8)
         for head in range(4):
             scores = q[:, head] @ k[:, head // 2].T / 8**0.5 + mask
             out[:, head] = F.softmax(scores, dim=-1) @ v[:, head // 2]
         x = x + attention.o_proj(out.flatten(1))
-        x = x + layer.mlp(layer.post_attention_layernorm(x))
+        x = layer.mlp(layer.post_attention_layernorm(x), x)
     return lm.audio_heads(lm.llm.norm(x)).unflatten(-1, (3, 11))
 
 

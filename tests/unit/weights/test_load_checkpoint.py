@@ -77,16 +77,20 @@ def test_any_precision_on_disk_loads_into_any(folder, stored, wanted):
     rewrite(folder / LM, store)
     rewrite(folder / CODEC, store)
     engine = Engine.load(folder, dtype=wanted)
-    assert {p.dtype for p in engine.lm.parameters()} == {wanted}
+    exact = {name for name, p in engine.lm.named_parameters() if p.dtype == torch.float32}
+    if wanted != torch.float32:  # on a CPU
+        assert exact == {name for name in exact if "norm" in name} | {"audio_heads.weight"}
+        assert {p.dtype for name, p in engine.lm.named_parameters() if name not in exact} == {wanted}
     assert {p.dtype for half in (engine.codec.encoder, engine.codec.decoder) for p in half.parameters()} == {
         torch.float32
     }
     loaded, parts = engine.lm.state_dict(), load_file(folder / LM)
     assert torch.equal(engine.sampler.text.weight, parts.pop("llm.embed_tokens.weight"))
     for name, (fused, start, rows) in fused_rows(engine.lm.config).items():
-        assert torch.equal(loaded[fused][start : start + rows], parts.pop(name).to(wanted))
+        part, weight = parts.pop(name), loaded[fused]
+        assert torch.equal(weight[start : start + rows], part.to(weight.dtype).expand_as(weight[start : start + rows]))
     for name in set(parts) - {"codebook_layer_offsets"}:
-        assert torch.equal(loaded[name], parts[name].to(wanted))
+        assert torch.equal(loaded[name], parts[name].to(loaded[name].dtype))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -236,7 +240,8 @@ def test_zero_rows_of_ids_no_text_can_produce_are_fine(folder):
 
 def test_overflow_in_half_precision_is_not_called_damage(folder):
     def enlarge(tensors):
-        tensors["llm.norm.weight"] = torch.full((40,), 1e6)
+        name = "llm.layers.0.self_attn.o_proj.weight"
+        tensors[name] = tensors[name].float().index_fill_(0, torch.tensor(0), 1e6)
 
     rewrite(folder / LM, enlarge)
     with pytest.raises(CheckpointError, match=r"overflows in fp16: load it as bf16 or fp32"):

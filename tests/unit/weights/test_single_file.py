@@ -81,7 +81,8 @@ def test_every_precision(checkpoint, tmp_path, dtype):
     one, folder = Engine.load(path, dtype=dtype), Engine.load(checkpoint, dtype=dtype)
     if dtype != torch.bfloat16:  # stored as float16, whose text embedding bfloat16 rounds
         assert torch.equal(codes(one)[0], codes(folder)[0])
-    assert all(torch.equal(a, b) for a, b in zip(one.lm.parameters(), folder.lm.parameters(), strict=True))
+    for a, b in zip(one.lm.parameters(), folder.lm.parameters(), strict=True):
+        assert torch.equal(a, b.to(dtype).to(b.dtype))  # norms and heads are read from the file in float32
 
 
 def test_a_merged_lora_speaks_as_pefts_model(checkpoint, root, tmp_path):
