@@ -43,6 +43,9 @@ from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
 from .weights import load_lm, locate_checkpoint
 
+OVERFLOWED = "fp16 overflowed, so this model now computes in bf16: set dtype to bf16, or to fp32 for the closest result"
+SLOW = "dtype fp16 is for GPUs and takes several times as long as fp32 on a CPU: choose auto or fastest"
+
 
 class Engine:
     """A loaded OmniVoice model, made by `Engine.load`.
@@ -155,6 +158,8 @@ class Engine:
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
         plan = make_plan(request)
         warnings = vocabulary_warnings(" ".join(chunk.text for chunk in plan.chunks), self.words)
+        if self.lm.get_dtype() == torch.float16 and self.sampler.device.type == "cpu":
+            warnings = (*warnings, SLOW)
         if request.voice is not None:
             warnings = (*warnings, *check_voice(request.voice, self.codec))
         return replace(plan, warnings=(*plan.warnings, *warnings))
@@ -203,7 +208,8 @@ class Engine:
         voice = request.voice or voice_of_speech(
             plan, codes[0], peak=float(decoded[0].abs().max()), codec=self.codec_fingerprint
         )
-        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, plan.warnings)
+        warnings = (*plan.warnings, OVERFLOWED) if self.lm.overflowed else plan.warnings
+        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, warnings)
 
     def _decode(self, codes: Tensor) -> Tensor:
         return self.codec.decode(codes, windows=self.sampler.speedups.windows)

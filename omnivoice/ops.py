@@ -150,6 +150,12 @@ def _is_plain(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype == torch.float32
 
 
+def convert_weights(layer: nn.Module, dtype: torch.dtype) -> None:
+    """Convert the weights of a linear layer in place, except those that a host casts whenever the layer runs."""
+    if not getattr(layer, "comfy_cast_weights", False):
+        layer.to(dtype)
+
+
 def add_linear(layer: nn.Module, x: Tensor, residual: Tensor) -> Tensor:
     """Return residual + layer(x), for a linear layer without bias; x [R, in], residual [R, out] -> [R, out].
 

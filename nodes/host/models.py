@@ -114,7 +114,7 @@ def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:
 def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
     """Return the dtype for a choice of the menu; raises InputError for anything else.
 
-    auto: ComfyUI's own choice, including its flags, with bf16 preferred to fp16; float32 on CPUs and MPS. fastest: the
+    auto: ComfyUI's own choice, including its flags, with fp16 preferred to bf16; float32 on CPUs and MPS. fastest: the
     same, except bf16 on CPUs that are faster with it.
     """
     choice = check_choice("dtype", choice, (AUTO, *DTYPES, FASTEST))
@@ -122,15 +122,20 @@ def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
         return DTYPES[choice]
     if choice == FASTEST and mm.is_device_cpu(device):
         return fastest_dtype(device)
-    return comfy_dtype(device, torch.bfloat16, torch.float16, torch.float32)
+    return comfy_dtype(device, torch.float16, torch.bfloat16, torch.float32)
 
 
 def comfy_dtype(device: torch.device, *supported: torch.dtype) -> torch.dtype:
-    """Return ComfyUI's choice among `supported`, its flags included; float32 on CPUs and MPS."""
+    """Return ComfyUI's choice among `supported`, its flags included; float32 on CPUs and MPS.
+
+    Flags that ask for fewer than 16 bits get the first one; float64 is answered with float32.
+    """
     if mm.is_device_cpu(device) or mm.is_device_mps(device):
         return torch.float32
     dtype = mm.unet_dtype(device, supported_dtypes=[*supported])
-    return dtype if dtype in supported else torch.float32
+    if dtype in supported:
+        return dtype
+    return supported[0] if dtype.itemsize == 1 else torch.float32
 
 
 def patcher_of(

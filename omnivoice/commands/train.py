@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import torch
 
-from ..devices import AUTO, DTYPES, best_dtype, codec_device
+from ..devices import AUTO, DTYPES, best_training_dtype, codec_device
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
 from ..generate.codec import Codec
@@ -136,7 +136,7 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
     Never float16, which would need loss scaling.
     """
-    dtype = best_dtype(device) if choice == AUTO else DTYPES[choice]
+    dtype = best_training_dtype(device) if choice == AUTO else DTYPES[choice]
     return torch.float32 if dtype == torch.float16 else dtype
 
 

@@ -17,6 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ..devices import dtype_name
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..types import Sampling, Speedups
@@ -53,8 +54,26 @@ class Sampler:
     ) -> list[Tensor]:
         """Return the codes of each item, [K, T] int64 on the CPU.
 
-        Calls `on_step(len(items))` `sampling.steps` times. Raises NumericError if the output is not finite.
+        Calls `on_step(len(items))` `sampling.steps` times, and `on_step(0)` at the steps of a second try: if float16
+        overflows, the model continues in bfloat16 and the batch starts again. Raises NumericError if the output is
+        still not finite.
         """
+        codes = self._decode(items, noises, sampling, lambda: on_step(len(items)))
+        if codes is None and self.lm.continue_in_bfloat16():
+            self.graphs.clear("the model continues in bfloat16")
+            codes = self._decode(items, noises, sampling, lambda: on_step(0))
+        if codes is None:
+            tried = "float16 and bfloat16" if self.lm.overflowed else dtype_name(self.lm.get_dtype())
+            raise NumericError(
+                f"the model produced NaN or Inf in {tried} on {self.device.type}: load it in fp32, and check the model "
+                "file"
+            )
+        return [part.clone() for part in codes.cpu().split([item.frames for item in items], dim=1)]
+
+    def _decode(
+        self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling, after_step: Callable[[], None]
+    ) -> Tensor | None:
+        """Return the codes of all items, [K, sum of T] on the device, or None if a step was not finite."""
         config, device, speedups = self.lm.config, self.device, self.speedups
         tokens = [item.frames * config.codebooks for item in items]
         counts = list(zip(*(reveal_counts(n, sampling.steps, sampling.t_shift) for n in tokens)))  # [steps][items]
@@ -71,13 +90,8 @@ class Sampler:
                     codes, best = revealer.reveal(codes, log_probs, step, counts[step])
                     total = total + best
             pace()
-            on_step(len(items))
-        if not math.isfinite(total):
-            raise NumericError(
-                f"the model produced NaN or Inf in {self.lm.get_dtype()} on {device.type}: load it in float32 "
-                "(or bfloat16 on a GPU that has it), and check the model file"
-            )
-        return [part.clone() for part in codes.cpu().split(packed.frames, dim=1)]
+            after_step()
+        return codes if math.isfinite(total) else None
 
     def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
         """Return `predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from ..config import LMConfig
-from ..ops import Ops
+from ..ops import Ops, convert_weights
 from .body import Body
 from .layout import PackedLayout
-from .norm import wide
+from .norm import RMSNorm, wide
 from .prefix import KeyValueHook
 
 
@@ -54,6 +54,7 @@ class OmniVoiceLM(nn.Module):
         super().__init__()
         self.config = config
         self.dtype = dtype
+        self.overflowed = False
         rows, heads_dtype = config.codebooks * config.audio_vocab_size, heads_dtype or dtype
         self.llm = Body(config, ops=ops, fused=fused, device=device, dtype=dtype, output_dtype=heads_dtype)
         self.audio_embeddings = ops.Embedding(rows, config.hidden_size, device=device, dtype=dtype)
@@ -62,6 +63,22 @@ class OmniVoiceLM(nn.Module):
     def get_dtype(self) -> torch.dtype:
         """Return the dtype of the weights (ComfyUI's patcher calls this)."""
         return self.dtype
+
+    def continue_in_bfloat16(self) -> bool:
+        """After float16 overflowed: compute in bfloat16 from now on, whose range is that of float32.
+
+        Weights are converted once; a host's layers that cast theirs keep them. Returns False, and changes nothing,
+        unless the dtype is float16.
+        """
+        if self.dtype != torch.float16:
+            return False
+        self.dtype, self.overflowed = torch.bfloat16, True
+        for name, module in self.named_modules():
+            if isinstance(module, RMSNorm) and module.dtype == torch.float16:
+                module.dtype = torch.bfloat16
+            elif name.endswith("_proj") or (module is self.audio_heads and self.llm.norm.dtype != torch.float32):
+                convert_weights(module, torch.bfloat16)
+        return True
 
     @property
     def rows_dtype(self) -> torch.dtype:

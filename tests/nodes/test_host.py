@@ -138,11 +138,26 @@ def test_dtype_auto(pack: SimpleNamespace) -> None:
     pick = pack.host.models.pick_dtype
     assert pick("auto", torch.device("cpu")) is torch.float32
     assert pick("auto", torch.device("mps")) is torch.float32
-    assert pick("auto", torch.device("cuda")) is torch.bfloat16
-    assert pick("fp16", torch.device("cpu")) is torch.float16
+    assert pick("auto", torch.device("cuda")) is torch.float16
+    assert pick("fp16", torch.device("cuda")) is pick("fp16", torch.device("mps")) is torch.float16
     for bad in ("fp8", None, 16, ["bf16"]):
         with pytest.raises(ValueError, match="dtype must be one of auto, bf16, fp16, fp32, fastest, got"):
             pick(bad, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "flag, wanted",
+    [
+        (torch.float8_e4m3fn, torch.float16),
+        (torch.float8_e5m2, torch.float16),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float32, torch.float32),
+        (torch.float64, torch.float32),
+    ],
+)
+def test_dtype_auto_follows_comfyuis_flags(pack, monkeypatch, flag, wanted) -> None:
+    monkeypatch.setattr(pack.host.models.mm, "unet_dtype", lambda device, supported_dtypes: flag)
+    assert pack.host.models.pick_dtype("auto", torch.device("cuda")) is wanted
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,7 @@ def test_voice_round_trip_speaks_the_same(engine, voice, tmp_path):
 def test_nan_weights_are_an_error_that_names_dtype_and_device(checkpoint):
     engine = Engine.load(checkpoint)
     engine.lm.llm.norm.weight.data[0] = torch.nan
-    with pytest.raises(NumericError, match=r"torch\.float32 on cpu"):
+    with pytest.raises(NumericError, match=r"in fp32 on cpu"):
         say(engine, request())
     engine = Engine.load(checkpoint)
     engine.codec.decoder.acoustic_decoder.conv2.weight.data[0] = torch.nan
@@ -543,3 +543,43 @@ def test_inputs_are_not_changed(engine, voice):
 
 def test_no_requests_no_speech(engine):
     assert engine.generate([]) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_float16_on_a_cpu_is_warned_about(checkpoint, dtype):
+    (plan,) = Engine.load(checkpoint, dtype=dtype).plan([request()])
+    assert any("fp16" in warning and "CPU" in warning for warning in plan.warnings) is (dtype == torch.float16)
+
+
+def overflowing(checkpoint) -> Engine:
+    """An engine in float16 whose first feed-forward overflows; in bfloat16 it computes what others do."""
+    engine = Engine.load(checkpoint, dtype=torch.float16)
+    mlp = engine.lm.llm.layers[0].mlp
+    mlp.gate_up_proj.weight.mul_(512)
+    mlp.down_proj.weight.mul_(2**-14)
+    return engine
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_a_batch_that_overflows_in_float16_starts_again_in_bfloat16(checkpoint, temperature):
+    sampling = Sampling(steps=4, class_temperature=temperature)
+    requests = [GenerationRequest(text="Hello there.", seed=i, duration=1.0, sampling=sampling) for i in range(2)]
+    wide, engine, steps = overflowing(checkpoint), overflowing(checkpoint), []
+    assert wide.lm.continue_in_bfloat16() and not wide.lm.continue_in_bfloat16()
+    expected = wide.generate(requests)
+    got = engine.generate(requests, on_step=lambda done, total: steps.append((done, total)))
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours.codes[0], theirs.codes[0])
+        assert any("fp16 overflowed" in warning and "bf16" in warning for warning in ours.warnings)
+    assert steps == [(2, 8), (4, 8), (6, 8), (8, 8), *[(8, 8)] * 4]
+    assert {layer.mlp.down_proj.weight.dtype for layer in engine.lm.llm.layers} == {torch.bfloat16}
+    again: list[object] = []
+    engine.generate(requests, on_step=lambda *step: again.append(step))
+    assert len(again) == 4  # nothing is tried in float16 any more
+
+
+def test_what_overflows_in_both_half_precisions_is_refused(checkpoint):
+    engine = overflowing(checkpoint)
+    engine.lm.llm.norm.weight.data[0] = torch.nan
+    with pytest.raises(NumericError, match=r"in float16 and bfloat16 on cpu.*fp32"):
+        engine.generate([GenerationRequest(text="Hello.", seed=1, duration=0.5, sampling=Sampling(steps=2))])
