@@ -76,7 +76,8 @@ class SimulatedCuda:
             self._patches.enter_context(patch.object(torch.cuda, name, value))
         plain = (*ops.PLAIN_TENSORS, SimulatedTensor)
         self._patches.enter_context(patch.object(ops, "PLAIN_TENSORS", plain))
-        torch._C._ensureCUDADeviceGuardSet()  # a guard that does nothing, where torch is built without CUDA
+        if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):  # older builds for CUDA have their guard anyway
+            torch._C._ensureCUDADeviceGuardSet()  # a guard that does nothing, where torch is built without CUDA
         for mode in self._modes:
             mode.__enter__()
         return self

@@ -19,9 +19,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, ends: tuple[Tensor, Tensor], scale: 
     assert ends[0][-1] <= len(q) and ends[1][-1] <= len(k) == len(v)
     result = torch.zeros_like(q)  # rows after the last document keep whatever the kernel leaves there
     for a, b, c, d in zip(*(part.tolist() for x in ends for part in (x[:-1], x[1:]))):
-        one = [x[None].transpose(1, 2) for x in (q[a:b], k[c:d], v[c:d])]
+        shared = q.shape[1] // k.shape[1]
+        one = [q[a:b], *(x[c:d].repeat_interleave(shared, dim=1) for x in (k, v))]
         if b > a and d > c:
-            result[a:b] = F.scaled_dot_product_attention(*one, scale=scale, enable_gqa=True).transpose(1, 2)[0]
+            parts = (x[None].transpose(1, 2) for x in one)
+            result[a:b] = F.scaled_dot_product_attention(*parts, scale=scale).transpose(1, 2)[0]
     return result
 
 

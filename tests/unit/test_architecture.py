@@ -42,7 +42,8 @@ NAMED_EXCEPTION = ("voice", "intake")
 
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 # Imported inside functions of these rooms only: the pack loads without them, and the feature that needs one says so.
-LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}, "tomli": {"commands"}}
+LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
+LATE |= {"tomllib": {"commands"}, "tomli": {"commands"}}  # Python has its own since 3.11
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
 ONLY_IN = {
@@ -50,6 +51,7 @@ ONLY_IN = {
     "huggingface_hub": {"omnivoice/intake/downloads.py"},
     "av": {"omnivoice/intake/container_audio.py"},
     "PIL": {"nodes/host/pictures.py"},
+    "tomllib": {"omnivoice/commands/train_config.py"},
     "tomli": {"omnivoice/commands/train_config.py"},
     "pickletools": {"omnivoice/commands/upstream_prompt.py"},
 }
