@@ -67,6 +67,8 @@ def test_a_step_launches_few_kernels_and_never_waits_for_the_device(config, size
         sample(lm, sizes, CUDA, counts, steps=2)
     assert [dict(waits) for waits in counts.syncs] == [{}]
     launched = counts.kernels[0]
+    if not hasattr(torch.ops.aten.addmm, "dtype_out"):  # torch before 2.8: the residual is added by a kernel of its own
+        bar += 2 * config.layers
     assert launched.total() <= bar, f"{launched.total()} kernels, most of them {launched.most_common(12)}"
 
 
