@@ -68,13 +68,14 @@ def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidanc
 class Revealer:
     """Decides which predictions of a batch are revealed. Everything that is constant over the steps, on the device.
 
-    layers: [K, 1] int64, 0 to K - 1. cells: for each item, the positions of its cells in the flattened [K, sum of T],
-    codebook by codebook: [K * T] int64. positions: Gumbel noise [steps, K, sum of T] float32, 0 where an item draws
-    none; None when it is off. noises: for sampling tokens; empty when that is off.
+    layers: [K, 1] int64, 0 to K - 1. cells: for items of the same length, the number of the first and [items, K * T]
+    int64, the positions of their cells in the flattened [K, sum of T], codebook by codebook. positions: Gumbel noise
+    [steps, K, sum of T] float32, 0 where an item draws none; None when it is off. noises: for sampling tokens; empty
+    when that is off.
     """
 
     layers: Tensor
-    cells: tuple[Tensor, ...]
+    cells: tuple[tuple[int, Tensor], ...]
     positions: Tensor | None
     noises: tuple[ItemNoise, ...]
     sampling: Sampling
@@ -84,12 +85,15 @@ class Revealer:
     def of(cls, noises: Sequence[ItemNoise], sampling: Sampling, mask_id: int, device: torch.device) -> Revealer:
         """Return the revealer of items with this noise, packed in this order."""
         K, frames = noises[0].shape[0], [noise.shape[1] for noise in noises]
-        cells = torch.arange(K * sum(frames)).view(K, -1).split(frames, dim=1)
+        cells = [part.flatten() for part in torch.arange(K * sum(frames)).view(K, -1).split(frames, dim=1)]
+        alike: dict[int, list[int]] = {}
+        for item, T in enumerate(frames):
+            alike.setdefault(T, []).append(item)
         drawn = [noise.positions for noise in noises if noise.positions is not None]
         samples = any(state is not None for noise in noises for state in noise.class_states)
         return cls(
             layers=torch.arange(K, device=device)[:, None],
-            cells=tuple(part.flatten().to(device) for part in cells),
+            cells=tuple((own[0], torch.stack([cells[item] for item in own]).to(device)) for own in alike.values()),
             positions=torch.cat(drawn, dim=2).to(device) if drawn else None,
             noises=tuple(noises) if samples else (),
             sampling=sampling,
@@ -109,7 +113,11 @@ class Revealer:
         if self.positions is not None:
             scores = scores / max(self.sampling.position_temperature, COLDEST) + self.positions[step]
         scores = scores.masked_fill(codes != self.mask_id, -math.inf).flatten()
-        chosen = [own[scores[own].topk(count).indices] for own, count in zip(self.cells, counts) if count]
+        chosen = [  # items of the same length reveal the same number
+            own.gather(1, scores[own].topk(counts[first], dim=1).indices).flatten()
+            for first, own in self.cells
+            if counts[first]
+        ]
         where = chosen[0] if len(chosen) == 1 else torch.cat(chosen)
         flat = codes.flatten().index_copy(0, where, tokens.t().flatten()[where])
         return flat.view_as(codes), best.sum()
