@@ -14,9 +14,9 @@ devices mean something. Autograd is not supported, and neither are in-place chan
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
@@ -62,6 +62,7 @@ class SimulatedCuda:
         self.copies = Counts()
         self.syncs = Counts()
         self.events = list[tuple[str, int]]()  # ("recorded" or "waited for", number of the event)
+        self.recording: list[Callable[[], None]] | None = None  # the calls of a graph that is being captured
         self._modes = (_Dispatch(self), _Functions(self))
 
     def __enter__(self) -> SimulatedCuda:
@@ -128,8 +129,14 @@ class SimulatedCuda:
         values, options = held((args, without_pinning(kwargs)))
         if asked is not None:
             options["device"] = CPU if here else asked
-        result = OPERATORS.get(name, func)(*values, **options)
-        return self._wrapped(result, simulated, here)
+        return self._wrapped(self.compute(OPERATORS.get(name, func), values, options), simulated, here)
+
+    def compute(self, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> Any:
+        """Call a function on the values of tensors; a graph that is being captured keeps the call."""
+        result = function(*args, **options)
+        if self.recording is not None:
+            self.recording.append(partial(_call_again, function, args, options, result))
+        return result
 
     def _wrapped(self, result: Any, simulated: Sequence[SimulatedTensor], here: bool) -> Any:
         """Return a result in tensors of this device: those that were written to, and new ones."""
@@ -153,7 +160,9 @@ class SimulatedCuda:
         self.kernels[name, caller()] += 1
 
     def sync(self, why: str) -> None:
-        """Count one wait of the host for the device."""
+        """Count one wait of the host for the device; none is possible while a graph is captured."""
+        if self.recording is not None:
+            raise RuntimeError(f"operation not permitted when stream is capturing: {why}, at {caller()}")
         self.syncs[why, caller()] += 1
 
     def copy(self, direction: str, *, waits: bool) -> None:
@@ -191,6 +200,14 @@ class SimulatedCuda:
             if index.dtype in (torch.bool, torch.uint8):
                 self.sync("an index that is a mask")
         return bool(indices)
+
+
+def _call_again(function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any], result: Any) -> None:
+    """Call a function on the same tensors as before, whatever they hold now, with its results in the same places."""
+    again = function(*args, **options)
+    for old, new in zip(tree_flatten(result)[0], tree_flatten(again)[0]):
+        if isinstance(old, Tensor) and old.numel() and old.data_ptr() != new.data_ptr():
+            old.copy_(new)
 
 
 def _is_copy(name: str, device: object) -> bool:

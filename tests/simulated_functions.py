@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,7 @@ def _one_kernel(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
     refuse_mixed(func.__name__, given)
     cuda.kernel(func.__name__)
-    return cuda.tensor(func(*held(args), **held(kwargs)))
+    return cuda.tensor(cuda.compute(func, held(args), held(kwargs)))
 
 
 def _to(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -73,7 +74,7 @@ def _get(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
         return func(*args, **kwargs)
     if cuda.count_indexing("__getitem__", args[0], _tensors_in(args[1])):
         cuda.kernel("aten::index")
-    return cuda.tensor(args[0].held[held(args[1])])
+    return cuda.tensor(cuda.compute(operator.getitem, held(args), {}))
 
 
 def _set(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -85,8 +86,7 @@ def _set(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(value, Tensor) and not isinstance(value, SimulatedTensor) and value.dim():
         cuda.copy("host to device", waits=True)
     cuda.kernel("aten::index_put_")
-    x.held[held(index)] = held(value)
-    return None
+    return cuda.compute(operator.setitem, held(args), {})
 
 
 def _tensors_in(index: Any) -> list[Tensor]:

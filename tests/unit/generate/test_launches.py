@@ -7,21 +7,24 @@ import torch
 
 from omnivoice import Engine, Sampling
 from omnivoice.config import LMConfig
-from omnivoice.generate.graphs import StepGraphs
+from omnivoice.generate import addresses
+from omnivoice.generate.graphs import MIN_STEPS, StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
 from omnivoice.generate.sample import Sampler
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.types import ALL_SPEEDUPS
-from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, StepCounts
+from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, SimulatedTensor, StepCounts
+from tests.simulated_graphs import SimulatedCapturer
 
 CLONE = (60, 125, 125)  # tokens of the prompt, frames of the reference, frames to speak: 5 s
 LINE = (35, 0, 25)  # a line of one second without a reference
 
 
 @pytest.fixture(autouse=True)
-def no_grad():
+def no_grad(monkeypatch):
+    monkeypatch.setattr(addresses, "PLAIN_CLASSES", (*addresses.PLAIN_CLASSES, SimulatedTensor))
     with torch.no_grad():
         yield
 
@@ -49,13 +52,13 @@ def items_of(config, sizes):
     return [Item(tuple(range(1, p + 1)), own if a else None, t) for (p, a, t), own in zip(sizes, codes)]
 
 
-def sample(lm, sizes, device, on_step=lambda _: None, *, steps=4, **knobs):
+def sample(lm, sizes, device, on_step=lambda _: None, *, steps=4, graphs=None, **knobs):
     """Codes of the items, spoken on `device`."""
     items, sampling = items_of(lm.config, sizes), Sampling(steps=steps, **knobs)
     generators = [torch.Generator().manual_seed(i) for i in range(len(items))]
     noises = item_noise(lm.config, [item.frames for item in items], generators, sampling)
     text = TextEmbedding(torch.randn(lm.config.vocab_size, lm.config.hidden_size, generator=generators[0]))
-    sampler = Sampler(lm, text, device, ALL_SPEEDUPS, StepGraphs(enabled=False))
+    sampler = Sampler(lm, text, device, ALL_SPEEDUPS, graphs or StepGraphs(enabled=False))
     return sampler.sample(items, noises, sampling, on_step)
 
 
@@ -104,3 +107,33 @@ def test_the_host_stays_two_steps_ahead_of_the_device(checkpoint):
         ("waited for", 1),
     ]
     assert cuda.events == expected and seen == [1, 2, 4, 6]
+
+
+def test_a_captured_step_is_one_launch_and_gives_the_same_tokens(checkpoint):
+    lm, sizes = Engine.load(checkpoint).lm, [(5, 7, 20), (4, 0, 9)]
+    expected = sample(lm, sizes, CPU, steps=MIN_STEPS)
+    with SimulatedCuda() as cuda:
+        capturer, counts = SimulatedCapturer(cuda), StepCounts(cuda)
+        graphs, placed = StepGraphs(capturer), cuda.place(lm)
+        spoken = [sample(placed, sizes, CUDA, counts, steps=MIN_STEPS, graphs=graphs) for _ in range(2)]
+    assert all(torch.equal(a, b) for codes in spoken for a, b in zip(codes, expected))
+    assert capturer.captured == 1 and capturer.replayed == 2 * MIN_STEPS + 1
+    assert graphs.report() == "CUDA graphs: used" and counts.kernels[0].total() < 40
+    assert [dict(waits) for waits in counts.syncs[: MIN_STEPS - 1]] == [{}] * (MIN_STEPS - 1)
+
+
+def test_a_captured_step_reads_the_weights_that_are_there_when_it_is_replayed(checkpoint):
+    """And new weights at another place drop it."""
+    lm, sizes = Engine.load(checkpoint).lm, [(5, 7, 20)]
+    with SimulatedCuda() as cuda:
+        capturer = SimulatedCapturer(cuda)
+        graphs, placed = StepGraphs(capturer), cuda.place(lm)
+        before = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+        weight = placed.llm.layers[0].self_attn.o_proj.weight
+        weight.mul_(-1.0)
+        changed = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+        assert capturer.captured == 1 and not torch.equal(before[0], changed[0])
+        placed.llm.layers[0].self_attn.o_proj.weight = torch.nn.Parameter(weight.mul(-1.0), requires_grad=False)
+        weight.fill_(torch.nan)
+        again = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+    assert capturer.captured == 2 and torch.equal(before[0], again[0])
