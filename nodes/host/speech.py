@@ -13,7 +13,7 @@ import comfy.utils
 
 from ...omnivoice.train.trainer import clock
 from ...omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
-from . import progress, values
+from . import progress, resident, values
 from .models import LoadedModel
 
 
@@ -43,7 +43,9 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     memory = model.engine.estimate_bytes(plans, free_bytes=free)
     mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
     on_step = _progress(sum(len(plan.chunks) for plan in plans), node_id)
-    return dict(zip(requests, model.engine.generate_plans(plans, on_step=on_step, free_bytes=free)))
+    with resident.in_place(model, memory) as addresses:
+        spoken = model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
+    return dict(zip(requests, spoken))
 
 
 def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:

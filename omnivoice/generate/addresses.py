@@ -1,15 +1,17 @@
 """Where the weights of a model are: a CUDA graph reads them at the addresses it was captured with.
 
-A host that moves weights may keep some of them in place by means of its own, and then says where (`held`).
+A host that moves weights may keep layers in place by means of its own, and then says where (`held`). What it copies to
+the device anew for every run may be anywhere: a graph keeps the copies it was captured with, and gets their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .. import ops
 from ..ops import PAGED, PATCHED
@@ -20,31 +22,37 @@ MOVING = "some weights may be moved while the model runs"
 SPECIAL = "some weights are stored in a special form"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Addresses:
     """identity: differs whenever a weight has another address; None if a graph cannot use the weights, and `problem`
-    says why."""
+    says why. copies: weights whose address does not matter, in the order of the model."""
 
     identity: Hashable | None
     problem: str = ""
+    copies: tuple[Tensor, ...] = ()
 
 
 FindAddresses = Callable[[nn.Module, torch.device], Addresses]
 
 
 def weight_addresses(
-    model: nn.Module, device: torch.device, held: Mapping[nn.Module, Hashable] | None = None
+    model: nn.Module,
+    device: torch.device,
+    held: Mapping[nn.Module, Hashable] = MappingProxyType({}),
+    copies: Collection[int] = (),
 ) -> Addresses:
     """Return where the weights of `model` are on `device`, which has the index that tensors report.
 
     Addresses suffice: a replay reads the current values, so weights changed in place need no new graph. held: layers
-    whose weights a host keeps in place for now, with something that changes when their place does.
+    whose weights a host keeps in place for now, with something that changes when their place does. copies: the id() of
+    each weight that the host copied to the device for this run and that nothing else refers to.
     """
     places: list[Hashable] = []
+    copied: list[Tensor] = []
     for module in model.modules():
         if any(getattr(module, name, None) for name in PATCHED):
             return Addresses(None, CHANGING)
-        if held is not None and module in held:
+        if module in held:
             places.append(held[module])
             continue
         if getattr(module, PAGED, None):
@@ -54,5 +62,7 @@ def weight_addresses(
                 return Addresses(None, SPECIAL)
             if weight.device != device:
                 return Addresses(None, ELSEWHERE)
-            places.append((weight.data_ptr(), weight.dtype))
-    return Addresses(tuple(places))
+            if id(weight) in copies:
+                copied.append(weight)
+            places.append((weight.shape if id(weight) in copies else weight.data_ptr(), weight.dtype))
+    return Addresses(tuple(places), copies=tuple(copied))

@@ -76,16 +76,22 @@ class StepGraphs:
         problem = self._problem(key, codes, base, weights, steps)
         if not problem and key not in self._graphs:
             assert self._capturer is not None
-            problem = self._capture(self._capturer, key, step, codes, base)
+            problem = self._capture(self._capturer, key, step, codes, base, weights.copies)
         self.note(problem, codes.device)
         if problem:
             return lambda codes: step(codes, base)
+        captured = self._graphs[key]
         self._graphs.move_to_end(key)
-        return partial(self._replay, key, self._graphs[key], step, base)
+        captured.refresh(weights.copies)
+        return partial(self._replay, key, captured, step, base)
 
     def suit(self, device: torch.device) -> bool:
         """Whether graphs could be used on this device."""
         return self._capturer is not None and self._capturer.suits(device)
+
+    def wanted(self, device: torch.device) -> bool:
+        """Whether graphs may be used on this device."""
+        return self._enabled and self.suit(device)
 
     def note(self, problem: str, device: torch.device) -> None:
         """Count a batch for the report: without a graph because of `problem`, or with one if that is empty."""
@@ -111,7 +117,7 @@ class StepGraphs:
 
     def _problem(self, key: Hashable, codes: Tensor, base: Tensor, weights: Addresses, steps: int) -> str:
         """Return why this batch has no graph; empty if one exists or shall be captured."""
-        if not self._enabled or not self.suit(codes.device):
+        if not self.wanted(codes.device):
             return SWITCHED_OFF
         if weights.identity is None:
             return weights.problem
@@ -125,7 +131,9 @@ class StepGraphs:
             return MANY_ROWS
         return PAUSED if self._pauses.include(key) or self._pauses.include(None) else ""
 
-    def _capture(self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor) -> str:
+    def _capture(
+        self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor, copies: tuple[Tensor, ...]
+    ) -> str:
         """Capture a graph and compare its replay with the eager step; return why that failed, empty if it did not."""
         expected = step(codes, base)
         while len(self._graphs) >= self._limit:
@@ -133,7 +141,7 @@ class StepGraphs:
         shared = next((other.recording for other in self._graphs.values()), None)
         captured = None
         try:
-            captured = _CapturedStep(capturer, step, codes, base, expected, shared)
+            captured = _CapturedStep(capturer, step, codes, base, expected, copies, shared)
             if _same_bits(captured.run(codes, base), expected):
                 self._graphs[key] = captured
                 self._failures = 0
@@ -204,10 +212,18 @@ class _CapturedStep:
     """
 
     def __init__(
-        self, capturer: Capturer, step: Step, codes: Tensor, base: Tensor, expected: Tensor, shared: Replay | None
+        self,
+        capturer: Capturer,
+        step: Step,
+        codes: Tensor,
+        base: Tensor,
+        expected: Tensor,
+        copies: tuple[Tensor, ...],
+        shared: Replay | None,
     ):
         self.freed = False
         self._step = step  # keeps the tensors it closes over alive: the graph reads their addresses
+        self._copies = copies
         self._loaded: Tensor | None = None  # the base that has been copied in
         with torch.inference_mode(False):  # otherwise they could not be written to later, outside inference mode
             self._codes, self._base, self._output = (torch.empty_like(t) for t in (codes, base, expected))
@@ -223,11 +239,18 @@ class _CapturedStep:
         self.recording.replay()
         return self._output.clone()
 
+    def refresh(self, copies: tuple[Tensor, ...]) -> None:
+        """Write the values of `Addresses.copies` into those that the graph reads."""
+        with torch.inference_mode():  # which may change tensors of both kinds
+            for own, current in zip(self._copies, copies):
+                if own is not current:
+                    own.copy_(current)
+
     def free(self) -> None:
         """Release all memory."""
         self.freed = True
         self.recording.free()
-        del self.recording, self._step, self._loaded, self._codes, self._base, self._output
+        del self.recording, self._step, self._copies, self._loaded, self._codes, self._base, self._output
 
     def _load(self, codes: Tensor, base: Tensor) -> None:
         self._codes.copy_(codes)

@@ -163,7 +163,8 @@ def comfyui_version(tree: Path) -> tuple[int, ...]:
     return tuple(map(int, found.groups()))
 
 
-def _python(tree: Path) -> str:
+def comfyui_python(tree: Path) -> str:
+    """The python to run a tree with: COMFYUI_PYTHON, else the tree's own venv, else this one."""
     own = [tree / venv / place for venv in (".venv", "venv") for place in ("bin/python", "Scripts/python.exe")]
     return os.environ.get("COMFYUI_PYTHON") or next((str(p) for p in own if p.is_file()), sys.executable)
 
@@ -208,7 +209,7 @@ def comfy_factory(
         (base / "models" / "loras").mkdir()
         write_single_file_lora(base / "models" / "loras" / EXAMPLE_LORA)
         prepare(base)
-        log, python = base / "server.log", _python(tree)
+        log, python = base / "server.log", comfyui_python(tree)
         with log.open("wb") as file:
             port, process = _start(tree, python, base, file, environment or {})
         running.append(process)

@@ -369,19 +369,19 @@ def lm(engine):
 
 
 def test_addresses_change_when_weights_move_and_not_when_they_are_written_to(lm):
-    before = weight_addresses(lm, CPU)
-    assert before.identity is not None and before == weight_addresses(lm, CPU)
+    before = weight_addresses(lm, CPU).identity
+    assert before is not None and before == weight_addresses(lm, CPU).identity
     norm, old = lm.llm.norm, lm.llm.norm.weight
     try:
         norm.weight.mul_(1.0)
-        assert weight_addresses(lm, CPU) == before
+        assert weight_addresses(lm, CPU).identity == before
         norm.weight = torch.nn.Parameter(old.clone(), requires_grad=False)
-        assert weight_addresses(lm, CPU).identity not in (None, before.identity)
+        assert weight_addresses(lm, CPU).identity not in (None, before)
         norm.weight = torch.nn.Parameter(old.to("meta"), requires_grad=False)
-        assert weight_addresses(lm, CPU) == Addresses(None, ELSEWHERE)
+        assert weight_addresses(lm, CPU).problem == ELSEWHERE
     finally:
         norm.weight = old
-    assert weight_addresses(lm, CPU) == before
+    assert weight_addresses(lm, CPU).identity == before
 
 
 @pytest.mark.parametrize("name, problem", [("weight_function", CHANGING), ("bias_function", CHANGING), ("_v", MOVING)])
@@ -391,7 +391,7 @@ def test_weights_made_at_run_time_have_no_address(lm, name, problem):
         setattr(layer, name, [])
         assert weight_addresses(lm, CPU).identity is not None
         setattr(layer, name, [abs])
-        assert weight_addresses(lm, CPU) == Addresses(None, problem)
+        assert weight_addresses(lm, CPU).problem == problem
     finally:
         delattr(layer, name)
 
@@ -401,13 +401,42 @@ def test_weights_that_a_host_keeps_in_place_are_where_the_host_says(lm):
     old = layer.weight
     layer._v, layer.weight = ("paged",), torch.nn.Parameter(old.to("meta"), requires_grad=False)
     try:
-        here, moved = (weight_addresses(lm, CPU, {layer: place}) for place in (1, 2))
-        assert None not in (here.identity, moved.identity) and here != moved
+        here, moved = (weight_addresses(lm, CPU, {layer: place}).identity for place in (1, 2))
+        assert None not in (here, moved) and here != moved
         layer.weight_function = [abs]
-        assert weight_addresses(lm, CPU, {layer: 1}) == Addresses(None, CHANGING)
+        assert weight_addresses(lm, CPU, {layer: 1}).problem == CHANGING
     finally:
         layer.weight = old
         del layer._v, layer.weight_function
+
+
+def test_the_address_of_a_copy_does_not_matter(lm):
+    norm, old = lm.llm.norm, lm.llm.norm.weight
+    try:
+        before = weight_addresses(lm, CPU, copies={id(old)})
+        norm.weight = torch.nn.Parameter(old.clone(), requires_grad=False)
+        after = weight_addresses(lm, CPU, copies={id(norm.weight)})
+        assert before.identity == after.identity != weight_addresses(lm, CPU).identity
+        assert before.copies[0] is old and after.copies[0] is norm.weight
+    finally:
+        norm.weight = old
+
+
+def test_a_graph_gets_the_values_of_new_copies():
+    capturer, (codes, base) = FakeCapturer(), inputs(1)
+    graphs, scales = StepGraphs(capturer), [torch.full((), float(n)) for n in (2, 3)]
+
+    def runner(scale, key="a"):
+        def step(codes, base):
+            return toy(codes, base) * scale
+
+        return ask(graphs, key, codes, base, step, weights=Addresses("here", copies=(scale,)))
+
+    first = runner(scales[0])(codes)
+    assert torch.equal(runner(scales[1])(codes), first * 1.5) and len(capturer.recordings) == 1
+    assert torch.equal(runner(scales[1], "b")(codes), first * 1.5)  # another graph, with the second as its own
+    assert torch.equal(runner(torch.full((), 2.0))(codes), first)
+    assert torch.equal(runner(torch.full((), 2.0), "b")(codes), first) and len(capturer.recordings) == 2
 
 
 def test_weights_of_a_special_class_have_no_address(lm):
@@ -417,7 +446,7 @@ def test_weights_of_a_special_class_have_no_address(lm):
     norm, old = lm.llm.norm, lm.llm.norm.weight
     try:
         norm.weight = torch.nn.Parameter(old.detach().as_subclass(Quantised), requires_grad=False)
-        assert weight_addresses(lm, CPU) == Addresses(None, SPECIAL)
+        assert weight_addresses(lm, CPU).problem == SPECIAL
     finally:
         norm.weight = old
 

@@ -7,7 +7,6 @@ import torch
 
 from omnivoice import Engine, Sampling
 from omnivoice.config import LMConfig
-from omnivoice.generate import addresses
 from omnivoice.generate.graphs import MIN_STEPS, StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
@@ -15,7 +14,7 @@ from omnivoice.generate.sample import Sampler
 from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.types import ALL_SPEEDUPS
-from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, SimulatedTensor, StepCounts
+from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, StepCounts
 from tests.simulated_graphs import SimulatedCapturer
 
 CLONE = (60, 125, 125)  # tokens of the prompt, frames of the reference, frames to speak: 5 s
@@ -23,8 +22,7 @@ LINE = (35, 0, 25)  # a line of one second without a reference
 
 
 @pytest.fixture(autouse=True)
-def no_grad(monkeypatch):
-    monkeypatch.setattr(addresses, "PLAIN_CLASSES", (*addresses.PLAIN_CLASSES, SimulatedTensor))
+def no_grad():
     with torch.no_grad():
         yield
 
