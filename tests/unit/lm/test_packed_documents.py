@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from omnivoice.config import LMConfig
-from omnivoice.lm import OmniVoiceLM, PackedLayout, attention
+from omnivoice.lm import OmniVoiceLM, PackedLayout, attention, body
 from omnivoice.lm.fused import fused_rows, unfused_part
 from omnivoice.lm.norm import RMSNorm
 from omnivoice.ops import PLAIN_OPS, TORCH_OPS
@@ -83,6 +83,16 @@ def test_targets_only_equals_the_tail_of_all_rows(lm):
     for targets_only in (True, False):
         got = lm(x, layout([12], [5]), targets_only=targets_only)
         torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows_in_cache", [1, 2, 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_queries_and_keys_in_blocks_equal_those_in_one(lm, monkeypatch, rows_in_cache, dtype):
+    packed, joint = layout([5, 3], [2, 3]), rows(8).view(8, 3, 8).repeat(1, 2, 1).to(dtype)
+    attention_layer = lm.llm.layers[1].self_attn
+    whole = attention_layer._turned(joint, *packed.rope).to(dtype)
+    monkeypatch.setattr(body, "ROWS_IN_CACHE", rows_in_cache)
+    assert torch.equal(attention_layer._turned_in_blocks(joint, *packed.rope), whole)
 
 
 def test_fused_linears_equal_their_parts(lm):
