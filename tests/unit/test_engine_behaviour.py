@@ -499,14 +499,17 @@ def test_tokens_equal_with_attention_written_out(engine, voice, monkeypatch):
 
     expected = say(engine, request(voice=voice), request("Second, longer than that one."))
 
-    def written_out(q, k, v):
-        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
-        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
-        return torch.einsum("bhqk,bhkd->bqhd", scores.softmax(dim=-1), v)
+    def written_out(q, k, v, queries, keys):  # q [Q, H, D], k and v [L, Hkv, D]
+        k, v = (t[: sum(keys.lengths)].repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
+        parts = (q.split(queries.lengths), k.split(keys.lengths), v.split(keys.lengths))
+        scores = (torch.einsum("qhd,khd->hqk", a, b) / q.shape[-1] ** 0.5 for a, b in zip(*parts[:2]))
+        calls.append(len(q))
+        return torch.cat([torch.einsum("hqk,khd->qhd", s.softmax(dim=-1), c) for s, c in zip(scores, parts[2])])
 
-    monkeypatch.setattr(body, "_attend", written_out)
+    calls = []
+    monkeypatch.setattr(body, "attend", written_out)
     got = say(engine, request(voice=voice), request("Second, longer than that one."))
-    assert all(torch.equal(a.codes[0], b.codes[0]) for a, b in zip(expected, got))
+    assert calls and all(torch.equal(a.codes[0], b.codes[0]) for a, b in zip(expected, got))
 
 
 def test_loud_and_quiet_reference_differ_only_by_gain(engine, root):
