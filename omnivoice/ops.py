@@ -186,7 +186,7 @@ def _adds_products(layer: nn.Module, weight: Tensor, x: Tensor, residual: Tensor
 
 @lru_cache(maxsize=8)
 def _addmm_widens(device: torch.device, dtype: torch.dtype, out_dtype: torch.dtype) -> bool:
-    """Whether `torch.addmm` adds products of `dtype` to a tensor of `out_dtype`, in place (torch >= 2.8, CUDA)."""
+    """Whether `torch.addmm` adds products of `dtype` to a tensor of `out_dtype`, in place (torch >= 2.10, CUDA)."""
     x, weight = (t[:, :64].to(device, dtype) for t in _probe_operands())
     residual = torch.ones(PROBE_ROWS, PROBE_OUT, device=device, dtype=out_dtype)
     expected = 1 + x.to(out_dtype) @ weight.to(out_dtype).t()

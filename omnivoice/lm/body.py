@@ -69,7 +69,7 @@ class Attention(nn.Module):
         both = self.heads + self.kv_heads
         if joint.device.type == "cpu" and not torch.is_grad_enabled():
             qk = self._turned_in_blocks(joint[:, :both], *layout.rope)
-        elif self.fused and not torch.is_grad_enabled():
+        elif joint.device.type == "cuda" and self.fused and not torch.is_grad_enabled():
             qk = self._turned_in_few_launches(joint, layout)
         else:
             qk = self._turned(joint[:, :both], *layout.rope).to(joint.dtype)
@@ -94,7 +94,7 @@ class Attention(nn.Module):
         return turned
 
     def _turned_in_few_launches(self, joint: Tensor, layout: PackedLayout) -> Tensor:
-        """Norm, scale and rotate queries and keys for a GPU, in four kernels: [S, H + 2 Hkv, D] -> [S, H + Hkv, D].
+        """Norm, scale and rotate queries and keys with CUDA, in four kernels: [S, H + 2 Hkv, D] -> [S, H + Hkv, D].
 
         The values are normed too and not used, because torch would copy a part of the tensor. The scales are
         multiplied into the rotation, which is the same for the Hkv heads of each group.
