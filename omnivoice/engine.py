@@ -244,7 +244,10 @@ class Engine:
 
     @property
     def _memory(self) -> SamplingMemory:
-        return SamplingMemory(self.lm.config, self.lm.get_dtype().itemsize, self.sampler.device.type == "cpu")
+        device, graphs = self.sampler.device, self.sampler.graphs
+        return SamplingMemory(
+            self.lm.config, self.lm.get_dtype().itemsize, device.type == "cpu", graphs=graphs.wanted(device)
+        )
 
     def _runner(self, free_bytes: int | None, addresses: FindAddresses | None = None) -> Runner:
         free_bytes = free_memory(self.sampler.device) if free_bytes is None else free_bytes

@@ -1,16 +1,16 @@
 """Estimates of the working memory of a run in bytes, in addition to the weights, and how many rows fit into it.
 
 They count the tensors that exist at the same time at the largest points of the code: in a layer of the language model
-(`lm/body.py`), in guidance over the logits (`step.py`), and in the codec. A test compares them with the bytes that
-are really allocated, so a change there needs a change here. Not counted: what remains from run to run (CUDA graphs),
-and what libraries allocate inside a call; `CPU_LIBRARIES` is an allowance for that on CPUs.
+(`lm/body.py`), in guidance over the logits (`step.py`), in a CUDA graph of both, and in the codec. A test compares them
+with the bytes that are really allocated, so a change there needs a change here. Not counted: graphs that remain from
+earlier runs, and what libraries allocate inside a call; `CPU_LIBRARIES` is an allowance for that on CPUs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -20,6 +20,8 @@ from ..codec.model import WINDOW_FRAMES
 from ..codec.tiling import tile_length
 from ..config import CodecConfig, LMConfig
 from ..types import GenerationPlan, Sampling
+from .approximate import is_approximate
+from .graphs import pays
 
 # 3.6 TFLOP a step at the published sizes. By calculation, not measurement, this takes longer than launching the kernels
 # on any current GPU: a larger batch gains nothing, needs more memory and checks for Cancel less often.
@@ -63,11 +65,13 @@ class BatchSize:
 
 @dataclass(frozen=True)
 class SamplingMemory:
-    """The working memory of sampling with one language model. itemsize: bytes of one of its weights."""
+    """The working memory of sampling with one language model. itemsize: bytes of one of its weights. graphs: whether
+    steps may be captured as CUDA graphs."""
 
     lm: LMConfig
     itemsize: int
     on_cpu: bool
+    graphs: bool = False
 
     def batch_bytes(self, size: BatchSize) -> int:
         """Return the bytes for sampling one batch."""
@@ -82,12 +86,16 @@ class SamplingMemory:
         prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.rows * self.itemsize
         kept = logits + (prefix if sampling.prefix_every > 1 else 0)
         choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if sampling.class_temperature else 0
-        return math.ceil(scores + tables + noise + kept + max(self._layer(size), self._scoring(size), choosing))
+        step = max(self._layer(size), self._scoring(size))
+        graph = self._graph(size, step, scores) if self.graphs else 0
+        return math.ceil(scores + tables + noise + kept + graph + max(step, choosing))
 
     def row_bytes(self) -> float:
-        """Return the most bytes that one packed row can need: as a target, with or without guidance."""
+        """Return the most bytes that one packed row can need, without a graph: as a target, with or without
+        guidance."""
+        eager = replace(self, graphs=False)
         sizes = [BatchSize(0, (1,), Sampling(), guided=guided) for guided in (True, False)]
-        return max(self.batch_bytes(size) / size.rows for size in sizes)
+        return max(eager.batch_bytes(size) / size.rows for size in sizes)
 
     def rows_within(self, free_bytes: int | None) -> int:
         """Return the most packed rows of a batch, at least 1: an item larger than that gets its own batch.
@@ -102,6 +110,13 @@ class SamplingMemory:
     def _wide(self) -> int:
         """Bytes of a number of the residual stream."""
         return max(FLOAT32, self.itemsize)
+
+    def _graph(self, size: BatchSize, step: int, scores: int) -> int:
+        """Return the bytes of a graph: the working memory of a step once more, which it keeps, and the tensors that it
+        reads and writes; and the eager result that its first replay is compared with."""
+        if is_approximate(size.sampling) or not pays(size.rows, size.sampling.steps):
+            return 0
+        return step + 2 * scores + size.rows * self.lm.hidden_size * self._wide
 
     def _layer(self, size: BatchSize) -> int:
         """Return the bytes at the largest point of a layer: rotation in float32, attention or feed-forward."""

@@ -46,6 +46,11 @@ PAUSED = "capturing failed and is tried again later"
 _LOG = logging.getLogger("omnivoice_nodes")
 
 
+def pays(rows: int, steps: int) -> bool:
+    """Whether capturing a graph of that many packed rows pays if it is used for that many steps."""
+    return steps >= MIN_STEPS and rows <= MAX_ROWS
+
+
 class StepGraphs:
     """The graphs of one engine's steps, at most `limit`; the least recently used is dropped first."""
 

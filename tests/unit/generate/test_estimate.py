@@ -208,6 +208,22 @@ def test_rows_for_some_amounts_of_memory() -> None:
     assert 400 < rows[1] < rows[2] < 1200
 
 
+def test_the_memory_of_a_graph_is_counted_where_one_may_be_captured() -> None:
+    """At least another step, and what the graph reads and writes; what fits into a batch does not depend on it."""
+    eager, graphs = (SamplingMemory(PUBLISHED, 2, on_cpu=False, graphs=on) for on in (False, True))
+    size = BatchSize(185, (125,), Sampling(), guided=True)
+    logits, base = 125 * 8 * 1025 * 4, size.rows * 1024 * 4
+    more = graphs.batch_bytes(size) - eager.batch_bytes(size)
+    assert 2 * logits + base < more < eager.batch_bytes(size) + 2 * logits
+    assert graphs.rows_within(10**8) == eager.rows_within(10**8)
+    for other in (
+        replace(size, sampling=Sampling(steps=8)),
+        replace(size, sampling=Sampling(prefix_every=8)),
+        replace(size, frames=(125,) * 20),
+    ):
+        assert graphs.batch_bytes(other) == eager.batch_bytes(other)
+
+
 @pytest.mark.parametrize("rows", [1, 300, 600, 10**6])
 def test_batches_are_those_that_run(tiny: Engine, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [CASES["lines"][i] for i in (0, 7)] + CASES["long_text"] + CASES["long_text_without_reference"]
