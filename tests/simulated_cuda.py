@@ -95,7 +95,8 @@ class SimulatedCuda:
 
     def tensor(self, values: Tensor) -> SimulatedTensor:
         """Return `values`, which are on the CPU, as a tensor of this device without copying or counting them."""
-        return SimulatedTensor(values, self)
+        with torch.inference_mode(False):  # views of such a tensor could not be made inside inference mode
+            return SimulatedTensor(values, self)
 
     def place(self, module: nn.Module) -> nn.Module:
         """Move the parameters and buffers of a module to this device, in place; return it."""

@@ -21,6 +21,7 @@ from ..codec.tiling import tile_length
 from ..config import CodecConfig, LMConfig
 from ..types import GenerationPlan, Sampling
 from .approximate import is_approximate
+from .buckets import missing
 from .graphs import pays
 
 # 3.6 TFLOP a step at the published sizes. By calculation, not measurement, this takes longer than launching the kernels
@@ -87,7 +88,7 @@ class SamplingMemory:
         kept = logits + (prefix if sampling.prefix_every > 1 else 0)
         choosing = CHOOSING * scores * max(size.frames) / sum(size.frames) if sampling.class_temperature else 0
         step = max(self._layer(size), self._scoring(size))
-        graph = self._graph(size, step, scores) if self.graphs else 0
+        graph = self._graph(size, scores) if self.graphs else 0
         return math.ceil(scores + tables + noise + kept + graph + max(step, choosing))
 
     def row_bytes(self) -> float:
@@ -111,12 +112,16 @@ class SamplingMemory:
         """Bytes of a number of the residual stream."""
         return max(FLOAT32, self.itemsize)
 
-    def _graph(self, size: BatchSize, step: int, scores: int) -> int:
+    def _graph(self, size: BatchSize, scores: int) -> float:
         """Return the bytes of a graph: the working memory of a step once more, which it keeps, and the tensors that it
-        reads and writes; and the eager result that its first replay is compared with."""
-        if is_approximate(size.sampling) or not pays(size.rows, size.sampling.steps):
+        reads and writes; the eager result that its first replay is compared with; and the rows of a filler."""
+        filled = replace(
+            size, prefix=size.prefix + missing(size.prefix), frames=(*size.frames, missing(sum(size.frames)))
+        )
+        if is_approximate(size.sampling) or not pays(filled.rows, size.sampling.steps):
             return 0
-        return step + 2 * scores + size.rows * self.lm.hidden_size * self._wide
+        step = max(self._layer(filled), self._scoring(filled)) + filled.rows * self.lm.hidden_size * self._wide
+        return step + 2 * scores + (filled.rows - size.rows) * self.row_bytes()
 
     def _layer(self, size: BatchSize) -> int:
         """Return the bytes at the largest point of a layer: rotation in float32, attention or feed-forward."""

@@ -1,9 +1,9 @@
 """CUDA graphs: a decoding step is captured once and then replayed with one call instead of hundreds of launches.
 
 On a fast GPU the step waits for the host, which launches one small kernel after another; a replay launches all of them
-at once. A graph has fixed shapes and addresses, so each batch shape needs its own. Few are kept. What differs between
-batches of one shape (codes, embedded rows) is copied into tensors that the graph owns. The output is copied out, some
-MB per step, so that the caller owns what a runner returns.
+at once. A graph has fixed shapes and addresses, so each batch shape needs its own. `buckets.py` makes the shapes few,
+and few graphs are kept. What differs between batches of one shape (codes, embedded rows, lengths) is copied into
+tensors that the graph owns. The output is copied out, some MB per step, so that the caller owns what a runner returns.
 
 The first replay of every graph is compared with the eager step bit for bit. If it differs, or if anything raises, all
 graphs are dropped and the eager step continues; that shape is tried again many batches later. The eager step is also
@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import torch
@@ -25,10 +25,10 @@ from torch import Tensor
 from .addresses import Addresses
 from .capture import Capturer, CudaCapturer, Replay
 
-Step = Callable[[Tensor, Tensor], Tensor]  # (codes [K, sum of T], base [S, E]) -> guided log-probs, float32
-Runner = Callable[[Tensor], Tensor]  # codes -> guided log-probs, for one base
+Step = Callable[..., Tensor]  # (codes [K, sum of T], *constants) -> guided log-probs, float32
+Runner = Callable[[Tensor], Tensor]  # codes -> guided log-probs, with the constants of one batch
 
-MAX_GRAPHS = 6  # each keeps its output, some MB; the working memory is shared
+MAX_GRAPHS = 12  # each keeps its output, some MB; the working memory is shared
 # A capture costs three to four steps (eager result, warm-up, capture, check). A replay saves a third to two thirds of a
 # step (published figures for this model: 1.5-2.75 times as fast), so a capture pays after 6 to 11 steps.
 MIN_STEPS = 12
@@ -64,31 +64,30 @@ class StepGraphs:
         self._batches = Counter[str]()  # since the last report, by the reason for having no graph, "" if there was one
 
     def runner(
-        self, key: Hashable, step: Step, codes: Tensor, base: Tensor, *, weights: Addresses, steps: int
+        self, key: Hashable, step: Step, codes: Tensor, constants: Sequence[Tensor], *, weights: Addresses, steps: int
     ) -> Runner:
-        """Return a runner of `step` for this `base`: a graph if one exists or pays, otherwise `step` itself.
+        """Return a runner of `step` with these constants: a graph if one exists or pays, otherwise `step` itself.
 
-        key: everything that `step` depends on in addition to codes, base and weights, above all guidance and the
-        lengths of documents and targets; it must determine the constants that `step` closes over. step: pure, with
-        static shapes and no host sync. codes: an example of the input, used for the check. base: not changed while
-        the runner exists. weights: a change of their identity drops every graph. steps: how often the runner will be
-        called.
+        key: everything that `step` depends on in addition to codes, constants and weights, above all guidance; it must
+        determine what `step` closes over. step: pure, with static shapes and no host sync. codes: an example of the
+        input, used for the check. constants: not changed while the runner exists; the first has a row for each packed
+        row. weights: a change of their identity drops every graph. steps: how often the runner will be called.
         """
         if weights.identity != self._weights:
             self.clear("the weights have moved")
             self._weights = weights.identity
-        key = (key, *((tensor.shape, tensor.dtype, tensor.device) for tensor in (codes, base)))
-        problem = self._problem(key, codes, base, weights, steps)
+        key = (key, *((tensor.shape, tensor.dtype, tensor.device) for tensor in (codes, *constants)))
+        problem = self._problem(key, codes, len(constants[0]), weights, steps)
         if not problem and key not in self._graphs:
             assert self._capturer is not None
-            problem = self._capture(self._capturer, key, step, codes, base, weights.copies)
+            problem = self._capture(self._capturer, key, step, codes, constants, weights.copies)
         self.note(problem, codes.device)
         if problem:
-            return lambda codes: step(codes, base)
+            return lambda codes: step(codes, *constants)
         captured = self._graphs[key]
         self._graphs.move_to_end(key)
         captured.refresh(weights.copies)
-        return partial(self._replay, key, captured, step, base)
+        return partial(self._replay, key, captured, step, constants)
 
     def suit(self, device: torch.device) -> bool:
         """Whether graphs could be used on this device."""
@@ -120,7 +119,7 @@ class StepGraphs:
         while self._graphs:
             self._graphs.popitem()[1].free()
 
-    def _problem(self, key: Hashable, codes: Tensor, base: Tensor, weights: Addresses, steps: int) -> str:
+    def _problem(self, key: Hashable, codes: Tensor, rows: int, weights: Addresses, steps: int) -> str:
         """Return why this batch has no graph; empty if one exists or shall be captured."""
         if not self.wanted(codes.device):
             return SWITCHED_OFF
@@ -132,22 +131,28 @@ class StepGraphs:
             return ""
         if steps < MIN_STEPS:
             return FEW_STEPS
-        if len(base) > MAX_ROWS:
+        if rows > MAX_ROWS:
             return MANY_ROWS
         return PAUSED if self._pauses.include(key) or self._pauses.include(None) else ""
 
     def _capture(
-        self, capturer: Capturer, key: Hashable, step: Step, codes: Tensor, base: Tensor, copies: tuple[Tensor, ...]
+        self,
+        capturer: Capturer,
+        key: Hashable,
+        step: Step,
+        codes: Tensor,
+        constants: Sequence[Tensor],
+        copies: tuple[Tensor, ...],
     ) -> str:
         """Capture a graph and compare its replay with the eager step; return why that failed, empty if it did not."""
-        expected = step(codes, base)
+        expected = step(codes, *constants)
         while len(self._graphs) >= self._limit:
             self._graphs.popitem(last=False)[1].free()
         shared = next((other.recording for other in self._graphs.values()), None)
         captured = None
         try:
-            captured = _CapturedStep(capturer, step, codes, base, expected, copies, shared)
-            if _same_bits(captured.run(codes, base), expected):
+            captured = _CapturedStep(capturer, step, codes, constants, expected, copies, shared)
+            if _same_bits(captured.run(codes, constants), expected):
                 self._graphs[key] = captured
                 self._failures = 0
                 self._pauses.end(key)
@@ -160,15 +165,17 @@ class StepGraphs:
         self._failed(key, problem)
         return PAUSED
 
-    def _replay(self, key: Hashable, captured: _CapturedStep, step: Step, base: Tensor, codes: Tensor) -> Tensor:
+    def _replay(
+        self, key: Hashable, captured: _CapturedStep, step: Step, constants: Sequence[Tensor], codes: Tensor
+    ) -> Tensor:
         if captured.freed:
-            return step(codes, base)
+            return step(codes, *constants)
         try:
-            return captured.run(codes, base)
+            return captured.run(codes, constants)
         except RuntimeError as error:
             problem = _first_line(error)
         self._failed(key, problem)
-        return step(codes, base)
+        return step(codes, *constants)
 
     def _failed(self, key: Hashable, problem: str) -> None:
         """Drop every graph, and pause; the log warns about it once."""
@@ -221,7 +228,7 @@ class _CapturedStep:
         capturer: Capturer,
         step: Step,
         codes: Tensor,
-        base: Tensor,
+        constants: Sequence[Tensor],
         expected: Tensor,
         copies: tuple[Tensor, ...],
         shared: Replay | None,
@@ -229,18 +236,19 @@ class _CapturedStep:
         self.freed = False
         self._step = step  # keeps the tensors it closes over alive: the graph reads their addresses
         self._copies = copies
-        self._loaded: Tensor | None = None  # the base that has been copied in
+        self._loaded: Sequence[Tensor] = ()  # the constants that have been copied in
         with torch.inference_mode(False):  # otherwise they could not be written to later, outside inference mode
-            self._codes, self._base, self._output = (torch.empty_like(t) for t in (codes, base, expected))
-        self._load(codes, base)
-        device, work = codes.device, partial(_fill, self._output, step, self._codes, self._base)
+            self._codes, self._output, *self._constants = map(torch.empty_like, (codes, expected, *constants))
+        self._load(codes, constants)
+        device, work = codes.device, partial(_fill, self._output, step, self._codes, *self._constants)
         capturer.warm_up(work, device)
         self.recording = capturer.capture(work, device, shared)
         self._output.fill_(math.nan)  # so that the check sees what the replay writes
 
-    def run(self, codes: Tensor, base: Tensor) -> Tensor:
-        """Return the result of the step as a new tensor. `base` is copied only if it is not the previous one."""
-        self._load(codes, base)
+    def run(self, codes: Tensor, constants: Sequence[Tensor]) -> Tensor:
+        """Return the result of the step as a new tensor. Constants that were copied for the last run are not copied
+        again."""
+        self._load(codes, constants)
         self.recording.replay()
         return self._output.clone()
 
@@ -255,17 +263,18 @@ class _CapturedStep:
         """Release all memory."""
         self.freed = True
         self.recording.free()
-        del self.recording, self._step, self._copies, self._loaded, self._codes, self._base, self._output
+        del self.recording, self._step, self._copies, self._loaded, self._codes, self._constants, self._output
 
-    def _load(self, codes: Tensor, base: Tensor) -> None:
+    def _load(self, codes: Tensor, constants: Sequence[Tensor]) -> None:
         self._codes.copy_(codes)
-        if self._loaded is not base:
-            self._base.copy_(base)
-            self._loaded = base
+        if self._loaded is not constants:
+            for own, given in zip(self._constants, constants):
+                own.copy_(given)
+            self._loaded = constants
 
 
-def _fill(output: Tensor, step: Step, codes: Tensor, base: Tensor) -> None:
-    output.copy_(step(codes, base))
+def _fill(output: Tensor, step: Step, codes: Tensor, *constants: Tensor) -> None:
+    output.copy_(step(codes, *constants))
 
 
 def _same_bits(a: Tensor, b: Tensor) -> bool:

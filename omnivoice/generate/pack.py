@@ -8,8 +8,8 @@ in `text/prompt.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -55,6 +55,28 @@ class PackedItems:
         if self.guided:
             target = torch.cat((target, target))
         return base.index_copy(0, self.layout.target_rows, target)
+
+    @property
+    def constants(self) -> tuple[Tensor, ...]:
+        """What differs between batches of the same shape: embedded rows, the targets' positions, the rotary tables, and
+        where documents and their targets end."""
+        layout = self.layout
+        return self.base, layout.target_rows, *layout.rope, layout.rows.ends, layout.targets.ends
+
+    def bounded(self, rounded: Callable[[int], int]) -> PackedItems:
+        """Return the same items for kernels that are told `rounded(longest)` of the longest document."""
+        layout = self.layout
+        rows, targets = (replace(one, bound=rounded(one.longest)) for one in (layout.rows, layout.targets))
+        return replace(self, layout=replace(layout, rows=rows, targets=targets, keys=rows))
+
+    def around(self, constants: Sequence[Tensor]) -> PackedItems:
+        """Return the same items with tensors like `constants` in place of these."""
+        if all(given is own for given, own in zip(constants, self.constants)):
+            return self
+        base, target_rows, cos, sin, ends, target_ends = constants
+        rows = replace(self.layout.rows, ends=ends)
+        targets = replace(self.layout.targets, ends=target_ends)
+        return replace(self, base=base, layout=PackedLayout(rows, targets, rows, target_rows, (cos, sin)))
 
 
 def pack_items(

@@ -12,18 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..devices import dtype_name
 from ..errors import NumericError
 from ..lm import OmniVoiceLM, TextEmbedding
+from ..lm.attention import reads_lengths_on_device
 from ..types import Sampling, Speedups
 from .addresses import FindAddresses, weight_addresses
 from .approximate import ApproximateSteps, is_approximate
-from .graphs import APPROXIMATE, StepGraphs
+from .buckets import filler, rounded
+from .graphs import APPROXIMATE, StepGraphs, pays
 from .noise import ItemNoise
 from .pace import Pace
 from .pack import Item, PackedItems, pack_items
@@ -77,10 +79,13 @@ class Sampler:
         config, device, speedups = self.lm.config, self.device, self.speedups
         tokens = [item.frames * config.codebooks for item in items]
         counts = list(zip(*(reveal_counts(n, sampling.steps, sampling.t_shift) for n in tokens)))  # [steps][items]
-        packed = pack_items(self.lm, self.text, items, guided=self.is_guided(sampling), device=device)
+        steps = sum(any(count) for count in counts)
+        together = [*items, *self._filler(items, sampling, steps)]
+        packed = pack_items(self.lm, self.text, together, guided=self.is_guided(sampling), device=device)
         revealer = Revealer.of(noises, sampling, config.audio_mask_id, device)
-        codes = torch.full((config.codebooks, sum(packed.frames)), config.audio_mask_id, device=device)
-        run = self._step(packed, codes, sampling, sum(any(count) for count in counts))
+        frames = sum(item.frames for item in items)
+        codes = torch.full((config.codebooks, frames), config.audio_mask_id, device=device)
+        run = self._step(packed, codes, sampling, steps)
         total = torch.zeros((), device=device)
         pace = Pace(device)
         for step in range(sampling.steps):
@@ -93,20 +98,42 @@ class Sampler:
             after_step()
         return codes if math.isfinite(total) else None
 
+    def _filler(self, items: Sequence[Item], sampling: Sampling, steps: int) -> list[Item]:
+        """Return the item that fills up this batch, if its steps may be captured in a graph that serves others too."""
+        if is_approximate(sampling) or not self.speedups.packed or not self.graphs.suit(self.device):
+            return []
+        config, extra = self.lm.config, filler(items)
+        rows = sum(item.length + item.frames * self.is_guided(sampling) for item in (*items, extra))
+        place = (self.device, self.lm.get_dtype(), config.heads, config.kv_heads, config.head_dim)
+        return [extra] if pays(rows, steps) and reads_lengths_on_device(*place) else []
+
     def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
         """Return `predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.
 
-        codes: those of the first step. Approximate settings use `ApproximateSteps`, without graphs.
+        codes: those of the first step, without those of a filler. Approximate settings use `ApproximateSteps`, without
+        graphs.
         """
         if is_approximate(sampling):
             self.graphs.note(APPROXIMATE, packed.base.device)
             return ApproximateSteps(self.lm, packed, sampling, self.speedups)
-        layout, guidance = packed.layout, sampling.guidance
-        return self.graphs.runner(
-            (layout.lengths, layout.target_lengths, guidance, self.speedups),
-            partial(predict, self.lm, packed, guidance, self.speedups),
-            codes,
-            packed.base,
-            weights=self.addresses(self.lm, packed.base.device),
+        lm, guidance, speedups, frames = self.lm, sampling.guidance, self.speedups, codes.shape[1]
+        filled = sum(packed.frames) - frames
+        packed = packed.bounded(rounded) if filled else packed
+        layout = packed.layout
+
+        def widened(codes: Tensor) -> Tensor:
+            return F.pad(codes, (0, filled), value=lm.config.audio_mask_id) if filled else codes
+
+        def step(codes: Tensor, *constants: Tensor) -> Tensor:
+            return predict(lm, packed.around(constants), guidance, speedups, codes, constants[0])
+
+        lengths = (layout.rows.longest, layout.targets.longest) if filled else (layout.lengths, layout.target_lengths)
+        run = self.graphs.runner(
+            (*lengths, guidance, speedups),
+            step,
+            widened(codes),
+            packed.constants,
+            weights=self.addresses(lm, packed.base.device),
             steps=steps,
         )
+        return lambda codes: run(widened(codes))[:frames]

@@ -37,6 +37,11 @@ def attend(q: Tensor, k: Tensor, v: Tensor, queries: Spans, keys: Spans) -> Tens
     return cuda_kernel(q.device, q.dtype, q.shape[1], k.shape[1], q.shape[2])(q, k, v, queries, keys)
 
 
+def reads_lengths_on_device(device: torch.device, dtype: torch.dtype, heads: int, kv_heads: int, width: int) -> bool:
+    """Whether `attend` takes the lengths of documents from tensors on the device, and only a bound from the host."""
+    return device.type == "cuda" and cuda_kernel(device, dtype, heads, kv_heads, width) is not attend_by_length
+
+
 def attend_by_length(q: Tensor, k: Tensor, v: Tensor, queries: Spans, keys: Spans) -> Tensor:
     """Compute the same with one call for each run of documents that have the same lengths."""
     native = q.device.type == "cpu" and TORCH_VERSION >= (2, 5)  # elsewhere enable_gqa may select the slow math kernel

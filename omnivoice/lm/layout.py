@@ -19,10 +19,14 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Documents that lie end to end: the length of each, and where they end, [documents + 1] int32 from 0 on."""
+    """Documents that lie end to end: the length of each, and where they end, [documents + 1] int32 from 0 on.
+
+    bound: the most that kernels are told of the longest document, if that is more.
+    """
 
     lengths: tuple[int, ...]
     ends: Tensor
+    bound: int = 0
 
     @classmethod
     def of(cls, lengths: Sequence[int], device: torch.device) -> Spans:
@@ -31,8 +35,8 @@ class Spans:
 
     @cached_property
     def longest(self) -> int:
-        """The length of the longest document."""
-        return max(self.lengths)
+        """The length of the longest document, or a bound of it."""
+        return max(self.bound, *self.lengths)
 
     def first(self, documents: int) -> Spans:
         """Return the spans of the first documents only."""

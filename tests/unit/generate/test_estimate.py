@@ -214,7 +214,7 @@ def test_the_memory_of_a_graph_is_counted_where_one_may_be_captured() -> None:
     size = BatchSize(185, (125,), Sampling(), guided=True)
     logits, base = 125 * 8 * 1025 * 4, size.rows * 1024 * 4
     more = graphs.batch_bytes(size) - eager.batch_bytes(size)
-    assert 2 * logits + base < more < eager.batch_bytes(size) + 2 * logits
+    assert 2 * logits + base < more < 1.5 * eager.batch_bytes(size) + 2 * logits
     assert graphs.rows_within(10**8) == eager.rows_within(10**8)
     for other in (
         replace(size, sampling=Sampling(steps=8)),

@@ -84,7 +84,7 @@ def inputs(seed=0, frames=4, rows=6):
 def ask(graphs, key="a", codes=None, base=None, step=toy, **options):
     example, rows = inputs()
     return graphs.runner(
-        key, step, example if codes is None else codes, rows if base is None else base, **{**ENOUGH, **options}
+        key, step, example if codes is None else codes, [rows if base is None else base], **{**ENOUGH, **options}
     )
 
 
