@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from .characters import break_table, is_closer, is_opener, is_unspaced, marks
 from .tags import BRACKETED
 
-NEVER, INSIDE, CHARACTER, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 8)
-"""INSIDE: inside an overlong word. CHARACTER: between two characters of a script without spaces. WEAK: after a doubtful
-stop (a lower-case letter follows), or at a line break with no stop before it. LINE and PARAGRAPH: at the text's own
-line breaks."""
+NEVER, INSIDE, CHARACTER, SYLLABLE, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 9)
+"""INSIDE: inside an overlong word. CHARACTER: between two characters of a script without spaces. SYLLABLE: before a
+leading vowel of Thai or Lao, which starts a syllable. WEAK: after a doubtful stop (a lower-case letter follows), or at
+a line break with no stop before it. LINE and PARAGRAPH: at the text's own line breaks."""
 
 _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 MAX_WORD_CHARS = 100  # longer runs without a space are not words and may be cut
@@ -61,8 +61,10 @@ def _pair_rank(before: str, after: str) -> int:
         return SPACE
     if not (is_unspaced(before) or is_unspaced(after)):
         return INSIDE
-    joined = before.isnumeric() or after in break_table("joins_to_previous") or before in break_table("joins_to_next")
-    return INSIDE if joined else CHARACTER
+    leading_vowels = break_table("joins_to_next")
+    if before.isnumeric() or after in break_table("joins_to_previous") or before in leading_vowels:
+        return INSIDE
+    return SYLLABLE if after in leading_vowels else CHARACTER
 
 
 def _extends(char: str) -> bool:
@@ -111,9 +113,10 @@ def _may_end(text: str, start: int, end: int, following: int) -> bool:
 def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Mapping[int, bool]) -> int:
     """Return the rank of a cut after the marks [start, end)."""
     run = text[start:end]
-    lower_case = _first_letter(text, following).islower()
+    first_letter = _first_letter(text, following)
+    lower_case = first_letter.islower()
     if run.count(".") > 1 or any(char in _ELLIPSES for char in run):
-        return CLAUSE if lower_case else WEAK
+        return CLAUSE if lower_case else SENTENCE if first_letter.isupper() else WEAK
     if not any(char in marks("sentence_ends") for char in run):
         return CLAUSE
     if text[start] == ".":
@@ -126,7 +129,7 @@ def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Map
 
 
 def _first_letter(text: str, place: int) -> str:
-    while place < len(text) - 1 and (is_opener(text[place]) or text[place] in "\"'"):
+    while place < len(text) - 1 and (is_opener(text[place]) or text[place] in "\"'¿¡"):
         place += 1
     return text[place]
 

@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..errors import InputError
-from .boundaries import NEVER, PARAGRAPH, SPACE, cut_ranks
+from .boundaries import CHARACTER, NEVER, PARAGRAPH, SPACE, SYLLABLE, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
 from .duration import char_weight
 
 MERGED_PART = 16  # pieces are merged up to 1/16 of the budget before packing
+LEAST_SHARE = 0.4  # of the budget, for a part that ends before a leading vowel
 TENTHS = 10  # weights are multiples of 0.1, and whole numbers add up exactly
 Span = tuple[int, int]
 
-_CUT_COSTS = (2.0, 1.3, 1.0, 0.5, 0.4, 0.15, 0.05, 0.0)  # by rank, from INSIDE to PARAGRAPH; a chunk costs 1
+_CUT_COSTS = (2.0, 1.3, 1.1, 1.0, 0.5, 0.4, 0.15, 0.05, 0.0)  # by rank, from INSIDE to PARAGRAPH; a chunk costs 1
 _MUTE_COST = 10.0  # for a chunk without a letter or number, which the model would turn into noise
 
 
@@ -44,7 +45,8 @@ def chunk_sentences(text: str, *, max_weight: float) -> list[str]:
     spans = [everything]
     for rank in range(PARAGRAPH, NEVER, -1):  # at every good place, then evenly where there is none
         cuts = [i for i, r in enumerate(ranks) if r >= rank]
-        spans = _split(spans, measure, budget, cuts, evenly=rank <= SPACE)
+        spare = [i for i, r in enumerate(ranks) if r >= CHARACTER] if rank == SYLLABLE else []
+        spans = _split(spans, measure, budget, cuts, evenly=rank <= SPACE, spare=spare)
     chunks = _pack(_merge_tiny(spans, measure, budget // MERGED_PART), measure, budget, ranks)
     return [joined[start:end].strip() for start, end in chunks]
 
@@ -78,13 +80,21 @@ class _Measure:
         return bisect_right(self._sums, self._sums[self._solid_after[start]] + weight) - 1
 
 
-def _split(spans: Sequence[Span], measure: _Measure, budget: int, cuts: list[int], *, evenly: bool) -> list[Span]:
-    """Return `spans`, with those above the budget cut at `cuts` (ascending): at every one, or into even parts."""
+def _split(
+    spans: Sequence[Span], measure: _Measure, budget: int, cuts: list[int], *, evenly: bool, spare: list[int]
+) -> list[Span]:
+    """Return `spans`, with those above the budget cut at `cuts` (ascending): at every one, or into even parts.
+
+    spare: more cuts, for an even part that `cuts` would make too short or too long.
+    """
     result: list[Span] = []
     for start, end in spans:
         while evenly and measure.weight((start, end)) > budget:
             parts = -(-measure.weight((start, end)) // budget)
-            place = _even_cut(start, end, measure, budget, -(-measure.weight((start, end)) // parts), cuts)
+            target = -(-measure.weight((start, end)) // parts)
+            place = _even_cut(start, end, measure, budget, target, cuts)
+            if spare and (place is None or not LEAST_SHARE * budget <= measure.weight((start, place)) <= budget):
+                place = _even_cut(start, end, measure, budget, target, spare)
             if place is None:
                 break
             result.append((start, place))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import InputError
-from omnivoice.text.boundaries import MAX_WORD_CHARS
+from omnivoice.text.boundaries import MAX_WORD_CHARS, SENTENCE, cut_ranks
 from omnivoice.text.chunking import chunk_sentences
 from omnivoice.text.duration import text_weight
 from omnivoice.text.tags import BRACKETED
@@ -92,6 +92,39 @@ def test_abbreviations_and_initials_end_nothing() -> None:
     text = "Dr. J. R. R. Tolkien met Mr. Smith, e.g. at No. 5 in the U.S. on Jan. 3. He left."
     assert chunk_sentences(text, max_weight=text_weight(text) - 1) == [text.removesuffix(" He left."), "He left."]
     assert chunk_sentences("I said no. Then I left home.", max_weight=16) == ["I said no.", "Then I left home."]
+
+
+@pytest.mark.parametrize("mark", ["...", "\u2026", "\u2026\u2026", "\u2026\u201d"])
+@pytest.mark.parametrize(
+    "second", ["Nobody came, and he left.", "\u00bfQui\u00e9n, pens\u00f3, viene?", "\u00c9l, solo."]
+)
+def test_an_ellipsis_before_a_capital_may_end_a_sentence(mark: str, second: str) -> None:
+    first = f"He waited, and waited{mark}"
+    text = f"{first} {second}"
+    ranks = cut_ranks(text, {})
+    assert ranks[len(first) + 1] == SENTENCE
+    assert chunk_sentences(text, max_weight=text_weight(text) - 1) == [first, second]
+
+
+@pytest.mark.parametrize("following", ["nobody came", "\u4f60\u597d", "3 came"])
+def test_an_ellipsis_before_anything_else_ends_no_sentence(following: str) -> None:
+    text = f"He waited... {following}."
+    assert cut_ranks(text, {})[13] < SENTENCE
+
+
+@pytest.mark.parametrize(
+    ("text", "leading"),
+    [
+        ("สวัสดีชาวโลกวันนี้อากาศดีมากเราไปเที่ยวกันเถอะนะครับแต่ไม่มีเพื่อนๆทุกคนโกรธใจดี", "เแโใไ"),
+        ("ສະບາຍດີຊາວໂລກມື້ນີ້ອາກາດດີຫຼາຍເຮົາໄປທ່ຽວກັນແຕ່ບໍ່ມີໃຜ", "ເແໂໃໄ"),
+    ],
+)
+@pytest.mark.parametrize("max_weight", [36, 45, 60, 80])
+def test_thai_and_lao_are_cut_before_a_leading_vowel(text: str, leading: str, max_weight: float) -> None:
+    chunks = chunk_sentences(text * 4, max_weight=max_weight)
+    assert "".join(chunks) == text * 4
+    assert max(map(text_weight, chunks)) <= max_weight
+    assert {chunk[0] for chunk in chunks[1:]} <= set(leading)
 
 
 def test_list_numbers_stay_with_their_items() -> None:
