@@ -19,7 +19,7 @@ import torch
 from ...omnivoice.constants import SAMPLE_RATE
 from ...omnivoice.errors import InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length
-from ...omnivoice.text.languages import language_id
+from ...omnivoice.text.languages import language_id, language_label
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.dataset import build_dataset, graph_rows
 from ...omnivoice.train.manifests import Manifest, dataset_stamp, is_within, read_manifest
@@ -120,7 +120,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
         rows,
         model.engine.codec.encoder,
         model.encoder.load_device,
-        language=spoken,
+        language=language_label(spoken) if spoken else None,
         instruct=words,
         cache=Path(folder_paths.get_user_directory()) / CACHE,
         on_clip=on_clip,

@@ -27,6 +27,7 @@ from ...omnivoice.errors import FileError, InputError, NumericError
 from ...omnivoice.intake.files import append_line
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import shown
+from ...omnivoice.text.languages import language_label
 from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
@@ -108,7 +109,7 @@ def train_lora(
         if folder is not None and folder.resume(trainer):
             notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
         language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
-        run = TrainingRun(model, trainer, folder, node_id, language=language)
+        run = TrainingRun(model, trainer, folder, node_id, language=language_label(language) if language else None)
         outcome = run.train(keep=options.keep)
         steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
         tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)

@@ -157,7 +157,7 @@ def _labelled(
             voice,
             text=clean_voice_text(voice.text),
             name=clean_label(name.rpartition("/")[2], "name"),
-            language=voice.language if known is None else dict(language_options())[known],
+            language=voice.language if known is None else dict(language_options()).get(known, f"id:{known}"),
             consent=note or voice.consent,
         )
     return found

@@ -17,7 +17,7 @@ from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, 
 from ..intake.text_in import clean_text
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
-from ..text.languages import language_id
+from ..text.languages import language_id, own_languages
 from ..text.pauses import Piece, split_pauses
 from ..text.tags import tag_warnings
 from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
@@ -124,6 +124,7 @@ def _warnings(request: GenerationRequest, language: str | None, instruct: str | 
         warnings.append(
             f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"
         )
+    warnings += own_languages([language])
     if request.duration is not None and request.speed not in (None, 1):
         warnings.append(f"speed {request.speed:g} has no effect because a duration is given: leave out one of the two")
     if used := shortcuts_of(request.sampling):

@@ -13,6 +13,7 @@ from ..intake.text_in import clean_text
 from ..text.characters import end_punctuation
 from ..text.clean import speakable
 from ..text.duration import rate_fault
+from ..text.languages import language_label
 from ..types import GenerationPlan, VoicePrompt, Waveform
 from .codec import Codec
 
@@ -59,7 +60,8 @@ def voice_of_speech(plan: GenerationPlan, codes: Tensor, *, peak: float, codec: 
     """
     text = plan.chunks[0].text if codes.shape[1] <= MAX_VOICE_FRAMES else ""
     rms = SPEECH_RMS * UNVOICED_PEAK / max(peak, UNVOICED_PEAK)
-    return VoicePrompt(codes[:, :MAX_VOICE_FRAMES].clone(), text, rms, language=plan.language or "", codec=codec)
+    language = language_label(plan.language) if plan.language else ""
+    return VoicePrompt(codes[:, :MAX_VOICE_FRAMES].clone(), text, rms, language=language, codec=codec)
 
 
 def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:

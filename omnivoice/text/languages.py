@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import cast
 
@@ -22,18 +22,46 @@ _MAX_NAME_CHARS = 80
 _MAX_SUGGESTIONS = 4
 _EXTENDED = re.compile("[a-z]{3}")  # a subtag that is itself a language, as in zh-yue
 _SUBTAG = re.compile("[a-z0-9]{1,8}")
+_OWN = re.compile("id: ?([a-z]{2,8}(?:-[a-z0-9]{1,8}){0,3})")
+_NO_LANGUAGE = re.compile("(?:und|mul|zxx|mis)(?:[-_][a-z0-9]{1,8})*")  # ISO 639's codes for none, or for several
+_CANTONESE = re.compile(
+    r"(?!.*\b(?:cmn|mandarin)\b)(?=.*(?:\b(?:zh|zho|chi|chinese)\b|中文))"
+    r"(?=.*(?:\b(?:hk|mo|hong ?kong|maca[ou])\b|香港|澳門|澳门))"
+)
 _ACCEPTED = "auto, an id (en), a tag (en-US) and an English name are accepted"
+_WHERE_LISTED = "python -m omnivoice languages lists them all"
+_ID_LIKE = re.compile("[a-z]{2,3}|id:.*")
 
 
 def language_id(value: object) -> str | None:
     """Return the id of the language that `value` names: an id, a BCP 47 tag in any spelling, a name or an alias.
 
-    None, "auto", "" and their synonyms give None: the model guesses from the text. Raises InputError for a language
-    that is not known, with close matches.
+    None, "auto", "" and their synonyms give None: the model guesses from the text. `id:la` gives "la", a language of
+    one's own, whether it is in the table or not. Raises InputError for a language that is not known, with close
+    matches.
     """
     if value is None:
         return None
-    return _identified(value, _ids_by_key(), _table()["names"], "python -m omnivoice languages lists them all")
+    key = _folded(value) if isinstance(value, str) and value.isascii() else ""
+    if own := _OWN.fullmatch(key):
+        return own[1]
+    hint = (
+        "; write id:la if your model was trained with an id of its own, such as la" if _ID_LIKE.fullmatch(key) else ""
+    )
+    return _identified(value, _ids_by_key(), _table()["names"], _WHERE_LISTED + hint)
+
+
+def language_label(language: str) -> str:
+    """Return what `language_id` turns into `language`, an id: itself, or `id:la` for a language of one's own."""
+    return language if language in _table()["names"] else f"id:{language}"
+
+
+def own_languages(languages: Iterable[str | None]) -> tuple[str, ...]:
+    """Return one warning that names the ids in `languages` that are of one's own; none if OmniVoice has them all."""
+    own = dict.fromkeys(language for language in languages if language and language not in _table()["names"])
+    if not own:
+        return ()
+    return (f"{', '.join(own)}: not a language of OmniVoice; only a model that was trained with this id knows it",)
 
 
 def language_options() -> tuple[tuple[str, str], ...]:
@@ -59,7 +87,7 @@ def _identified(value: object, known: Mapping[str, str], names: Mapping[str, str
     if not isinstance(value, str):
         raise InputError(f"language must be a string, got {shown(value)}: {_ACCEPTED}")
     key = _folded(value)
-    if not key or key in _table()["unspecified"]:
+    if not key or key in _table()["unspecified"] or _NO_LANGUAGE.fullmatch(key):
         return None
     if len(key) <= _MAX_NAME_CHARS:
         for form in _forms(key):
@@ -112,6 +140,8 @@ def _folded(name: str) -> str:
 def _forms(key: str) -> list[str]:
     """Return what `key` may stand for, best first: as it is, without a remark in brackets, without its subtags."""
     spaced = key.replace("_", " ")
+    if _CANTONESE.match(spaced):  # zh-HK, Chinese (Macao): Chinese is spoken so there
+        return ["yue"]
     forms = [key, key.replace("_", "-"), spaced, spaced.partition("(")[0].strip()]
     first, *subtags = re.split("[-_]", re.sub(r"[.@][\w-]*", "", key))  # a POSIX locale: de_DE.UTF-8, ca_ES@valencia
     if all(map(_SUBTAG.fullmatch, subtags)):

@@ -25,7 +25,7 @@ from ..intake.text_in import clean_text
 from ..text.clean import speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
-from ..text.languages import language_id
+from ..text.languages import language_id, own_languages
 from ..types import OnStep, Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, content_of
@@ -83,7 +83,8 @@ def build_dataset(
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
         raise InputError(f"no usable clip in {manifest.source}, {len(rejected)} rejected: {reasons}")
     same = [f"clips with the recording and text of an earlier one, all used: {some_names(copies)}"] if copies else []
-    return Dataset(tuple(clips), tuple(rejected), (*manifest.notes, *same, *store.notes))
+    own = own_languages(clip.language for clip in clips)
+    return Dataset(tuple(clips), tuple(rejected), (*manifest.notes, *same, *own, *store.notes))
 
 
 def codec_identity(encoder: CodecEncoder) -> str:

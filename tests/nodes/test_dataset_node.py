@@ -173,6 +173,13 @@ def test_languages_by_name_id_and_tag(make, top: Path, write, language: str) -> 
     assert make("ann", language=[language])[0].clips[0].language == "en"
 
 
+def test_a_language_of_ones_own(make, top: Path, write) -> None:
+    write(top / "input" / "ann", 2)
+    dataset, report, *_ = make("ann", language=["id:la"])
+    assert {clip.language for clip in dataset.clips} == {"la"}
+    assert report.count("la: not a language of OmniVoice") == 1
+
+
 @pytest.mark.parametrize("name", ["Voix d'Ame\u0301lie/wavs", "voix d'am\u00e9lie\\WAVS", "Voix d'Am\u00e9lie/wavs"])
 def test_folders_match_by_form_case_and_slash(make, nodes: dict[str, type], top: Path, write, name: str) -> None:
     write(top / "input" / "Voix d'Ame\u0301lie" / "wavs", 1)

@@ -115,6 +115,16 @@ def test_labels_are_kept_when_not_given_anew(save, load) -> None:
     assert (second.name, language, second.consent) == ("Anna 2", "English", "Anna") and "consent: Anna" in info
 
 
+def test_a_language_of_ones_own_can_be_linked_on(nodes, save, load, model) -> None:
+    save(language="id:la")
+    again, _, language, *_ = load()
+    assert language == "id:la"
+    spoken = nodes["OmniVoiceSynthesize"].execute(
+        model=[model], text=["Salve, amice."], seed=[3], steps=[1], language=[language], voice=[again]
+    )
+    assert any("la: not a language of OmniVoice" in str(value) for value in spoken.values)
+
+
 def test_without_labels(save, load) -> None:
     _, info = save()
     assert "language not given; consent: not noted" in info

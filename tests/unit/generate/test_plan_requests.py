@@ -1,5 +1,6 @@
 """From request to plan: what is refused, what is warned of, and how many frames each chunk gets."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -112,3 +113,11 @@ def test_speed_counts_once_in_every_chunk(speed):
     upstream = plan(text, chunk_threshold_seconds=3, chunk_seconds=20, speed=speed, chunking="upstream").chunks
     rates = [chunk.frames / len(chunk.text) for chunk in upstream]
     assert rates[1] == pytest.approx(rates[0] / speed, rel=0.1)
+
+
+def test_a_language_of_ones_own_is_taken_with_one_warning():
+    own = plan(language="id:la")
+    assert own.language == "la"
+    (told,) = own.warnings
+    assert told.startswith("la: not a language of OmniVoice")
+    assert plan(language="id:en") == replace(plan(language="en"), request=plan(language="id:en").request)

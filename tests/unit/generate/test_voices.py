@@ -88,3 +88,9 @@ def test_the_fingerprint_of_both_halves_is_the_same(engine):
 def test_what_is_no_fingerprint_is_refused(codec):
     with pytest.raises(InputError, match="voice codec must be 16 hex digits"):
         VoicePrompt(torch.zeros(8, 5, dtype=torch.long), "a", 0.1, codec=codec)
+
+
+def test_a_voice_of_speech_keeps_a_language_of_ones_own(engine):
+    voice = engine.generate([request(language="id:la")])[0].voice
+    assert voice.language == "id:la"
+    assert engine.generate([request(voice=voice, language=voice.language)])[0].warnings[0].startswith("la: not")

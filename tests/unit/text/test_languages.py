@@ -10,7 +10,14 @@ import pytest
 
 from omnivoice.errors import InputError
 from omnivoice.intake.tables import load_table
-from omnivoice.text.languages import language_id, language_options, whisper_language_id, whisper_languages
+from omnivoice.text.languages import (
+    language_id,
+    language_label,
+    language_options,
+    own_languages,
+    whisper_language_id,
+    whisper_languages,
+)
 
 
 def test_the_table_is_upstreams(asset: Callable) -> None:
@@ -81,6 +88,23 @@ def test_every_alias_leads_to_a_language() -> None:
         ("en-GB-x-foo", "en"),
         ("de_DE.UTF-8", "de"),
         ("ca_ES@valencia", "ca"),
+        ("zh-HK", "yue"),
+        ("zh_MO", "yue"),
+        ("zh-Hant-HK", "yue"),
+        ("zho-Hant-MO", "yue"),
+        ("zh_HK.UTF-8", "yue"),
+        ("Chinese (Hong Kong)", "yue"),
+        ("Chinese (Traditional, Hong Kong SAR)", "yue"),
+        ("Chinese (Macau)", "yue"),
+        ("chinese_macao", "yue"),
+        ("中文（香港）", "yue"),
+        ("中文 (澳門)", "yue"),
+        ("yue-HK", "yue"),
+        ("zh-cmn-Hant-HK", "zh"),
+        ("cmn-HK", "zh"),
+        ("en-HK", "en"),
+        ("pt-MO", "pt"),
+        ("zh-SG", "zh"),
     ],
 )
 def test_aliases_and_tags(written: str, language: str) -> None:
@@ -92,7 +116,7 @@ def test_native_names(samples: dict) -> None:
         assert language_id(written) == language, written
 
 
-@pytest.mark.parametrize("written", [None, "", "  ", "auto", "Auto", "none", "None", "AUTO"])
+@pytest.mark.parametrize("written", [None, "", "  ", "auto", "Auto", "none", "None", "mul", "ZXX", "und-Latn"])
 def test_unspecified_is_quiet(written: str | None) -> None:
     assert language_id(written) is None
     assert written is None or whisper_language_id(written) is None
@@ -112,6 +136,37 @@ def test_close_matches_are_named(written: str, close: str) -> None:
     with pytest.raises(InputError) as refused:
         language_id(written)
     assert close in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "language"),
+    [
+        ("id:la", "la"),
+        ("ID:LA", "la"),
+        (" id: xx ", "xx"),
+        ("id:grc", "grc"),
+        ("id:sa-deva", "sa-deva"),
+        ("id:en", "en"),
+    ],
+)
+def test_a_language_of_ones_own(written: str, language: str) -> None:
+    assert language_id(written) == language
+    assert language_id(language_label(language)) == language
+    assert bool(own_languages([language, "en", None, language])) is (language != "en")
+
+
+@pytest.mark.parametrize("written", ["id:", "id:a b", "id:<|denoise|>", "id:toolonglanguage", "id:la-", "la"])
+def test_a_language_of_ones_own_is_a_short_id(written: str) -> None:
+    with pytest.raises(InputError, match=r"is not known: .*id:la"):
+        language_id(written)
+    with pytest.raises(InputError, match="is not known"):
+        whisper_language_id("id:la")
+
+
+def test_languages_of_ones_own_are_named_once() -> None:
+    (told,) = own_languages(["la", "en", "xx", "la"])
+    assert told.startswith("la, xx:") and "trained" in told
+    assert own_languages(["en", None, "arb"]) == ()
 
 
 def test_other_types_are_refused() -> None:

@@ -272,6 +272,12 @@ def test_languages(build: Build) -> None:
         build(manifest(row()), language="Englsh")
 
 
+def test_a_language_of_ones_own_is_noted_once(build: Build) -> None:
+    made = build(manifest(row(language="id:la"), row(language="id:xx", seed=2), row(seed=3)), language="id:la")
+    assert [clip.language for clip in made.clips] == ["la", "xx", "la"]
+    assert [note.partition(":")[0] for note in made.notes] == ["la, xx"]
+
+
 def test_other_labels_are_kept(build: Build) -> None:
     (clip,) = build(manifest(row(pinyin=" ni3  hao3 ", clean_start=5))).clips
     assert (clip.pinyin, clip.clean_start) == ("ni3  hao3", 5)
