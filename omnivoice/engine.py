@@ -32,6 +32,7 @@ from .generate.estimate import (
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import make_plan
+from .generate.retry import memory_in_words
 from .generate.run import Runner
 from .generate.sample import Sampler
 from .generate.voices import check_voice, encode_voice, voice_of_speech
@@ -140,8 +141,8 @@ class Engine:
         """Speak every request and return the results in order. Each request has its own voice and seed.
 
         generator: one shared CPU generator instead of the seeds, drawn from in upstream's order. on_step(done, total)
-        may raise to cancel. Raises InputError before any model runs, and NumericError if the output is not finite;
-        with several requests the message names the one at fault.
+        may raise to cancel. Raises InputError before any model runs, NumericError if the output is not finite, and
+        DeviceMemoryError if memory runs out; with several requests the message names the one at fault.
         """
         return self.generate_plans(self.plan(requests), on_step=on_step, generator=generator)
 
@@ -188,7 +189,7 @@ class Engine:
         graphs = self.sampler.graphs.report()
         speeches, texts = [], [plan.request.text for plan in plans]
         for index, (plan, chunks) in enumerate(zip(plans, codes)):
-            with naming_item(index, texts):
+            with naming_item(index, texts), memory_in_words(self.codec.device):
                 speeches.append(replace(self._finish(plan, chunks), notes=(graphs,) if graphs else ()))
         return speeches
 

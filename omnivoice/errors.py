@@ -6,6 +6,8 @@ is allowed and what to do. `assert` is only for the engine's own invariants.
 
 from __future__ import annotations
 
+from torch.cuda import OutOfMemoryError  # torch.OutOfMemoryError is the same class, under a name new in torch 2.5
+
 
 class OmniVoiceError(Exception):
     """Base of all errors the engine raises on purpose."""
@@ -37,3 +39,7 @@ class LoraError(FileError):
 
 class NumericError(OmniVoiceError):
     """The model produced NaN or Inf because of its weights or the precision, not because of the request."""
+
+
+class DeviceMemoryError(OmniVoiceError, OutOfMemoryError):
+    """The device has too little memory for a run. Hosts that free memory when torch runs out of it do so here too."""

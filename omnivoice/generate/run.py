@@ -5,7 +5,8 @@ first chunks. The chunks that take their voice from a first chunk run after it. 
 long texts, then the second ones, and so on (models/omnivoice.py:680-720, 900-1010). Its order matters only for the
 noise of one shared generator, so that noise is drawn in upstream's order before anything runs. With a generator for
 each request, noise is drawn when a batch starts. Batches have a limited size (see
-`SamplingMemory.rows_within`). Neither the order nor the split into batches changes a token.
+`SamplingMemory.rows_within`). If the device runs out of memory, the batch is run again in halves, once in a run.
+Neither the order nor the split into batches changes a token.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..types import GenerationPlan, OnStep, Sampling
 from .estimate import MOST_ROWS, BatchSize
 from .noise import ItemNoise, item_noise, seeded_generator
 from .pack import Item
+from .retry import Work
 from .sample import Sampler
 
 Job = tuple[int, int]  # (plan, chunk)
@@ -38,22 +40,19 @@ class Runner:
     def run(
         self, plans: Sequence[GenerationPlan], generator: torch.Generator | None, on_step: OnStep | None
     ) -> list[list[Tensor]]:
-        """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed."""
+        """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed.
+
+        Raises DeviceMemoryError if memory runs out twice.
+        """
         noise = self._own_noise(plans) if generator is None else self._shared_noise(plans, generator)
         codes: list[list[Tensor]] = [[] for _ in plans]
-        done, total = 0, sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
-
-        def advance(items: int) -> None:  # one step of a batch of three counts three, however chunks are batched
-            nonlocal done
-            done += items
-            if on_step is not None:
-                on_step(done, total)
-
+        total = sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
+        work = Work(self.sampler, self._batches, total, on_step)
         for sampling, jobs in run_order(plans):
             items = [self._item(plans[p], c, codes[p][:1]) for p, c in jobs]
-            for batch in self._batches(items, sampling):
+            for batch in self._batches(items, sampling, self.rows_per_batch):
                 noises = [noise(jobs[i]) for i in batch]
-                results = self.sampler.sample([items[i] for i in batch], noises, sampling, advance)
+                results = work.sample([items[i] for i in batch], noises, sampling)
                 for i, result in zip(batch, results):
                     codes[jobs[i][0]].append(result)
         return codes
@@ -63,7 +62,7 @@ class Runner:
         first = [torch.zeros(1, 1, dtype=torch.int64).expand(1, plan.chunks[0].frames) for plan in plans]
         for sampling, jobs in run_order(plans):
             items = [self._item(plans[p], c, [first[p]]) for p, c in jobs]
-            for batch in self._batches(items, sampling):
+            for batch in self._batches(items, sampling, self.rows_per_batch):
                 frames = tuple(items[i].frames for i in batch)
                 prefix = sum(items[i].length for i in batch) - sum(frames)
                 yield BatchSize(prefix, frames, sampling, self.sampler.is_guided(sampling))
@@ -106,19 +105,19 @@ class Runner:
         )
         return Item(prompt, reference, chunk.frames)
 
-    def _batches(self, items: Sequence[Item], sampling: Sampling) -> Iterator[list[int]]:
-        """Yield the indices of the items in order, split where the packed rows would exceed the limit; never empty."""
-        batch: list[int] = []
+    def _batches(self, items: Sequence[Item], sampling: Sampling, most_rows: int) -> list[list[int]]:
+        """Return the indices of the items in order, split where the packed rows would exceed the limit; none is
+        empty."""
+        batches: list[list[int]] = []
         rows = 0
         for i, item in enumerate(items):
-            size = item.length + (item.frames if self.sampler.is_guided(sampling) else 0)
-            if batch and rows + size > self.rows_per_batch:
-                yield batch
-                batch, rows = [], 0
-            batch.append(i)
+            size = self.sampler.rows([item], sampling)
+            if not batches or rows + size > most_rows:
+                batches.append([])
+                rows = 0
+            batches[-1].append(i)
             rows += size
-        if batch:
-            yield batch
+        return batches
 
 
 def run_order(plans: Sequence[GenerationPlan]) -> Iterator[tuple[Sampling, list[Job]]]:

@@ -51,6 +51,10 @@ class Sampler:
         """Whether these settings need unconditional documents."""
         return sampling.guidance != 0 or not self.speedups.skip_unguided
 
+    def rows(self, items: Sequence[Item], sampling: Sampling) -> int:
+        """Return how many packed rows the items take."""
+        return sum(item.length + (item.frames if self.is_guided(sampling) else 0) for item in items)
+
     def sample(
         self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling, on_step: Callable[[int], None]
     ) -> list[Tensor]:
