@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
@@ -36,8 +37,10 @@ from benchmarks.measure import (
     measure_steps,
 )
 from benchmarks.model import SIZES, random_engine, weight_bytes
-from omnivoice.commands.models import load_engine, usable_device
+from benchmarks.precisions import dtypes_table, measure_dtypes
+from omnivoice.commands.models import usable_device
 from omnivoice.devices import DTYPES, best_dtype
+from omnivoice.engine import Engine
 from omnivoice.errors import InputError, OmniVoiceError
 
 Results = dict[str, object]
@@ -80,10 +83,15 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
     parser.add_argument("--dtype", choices=DTYPES, help="precision; default: the device's best")
     parser.add_argument("--threads", type=int, help="CPU threads; default: torch's choice")
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="count the processor's time, for a machine that also does other work; use it with --threads 1",
+    )
     parser.add_argument("--rounds", type=int, default=5, help="how often each case is timed; default 5")
     parser.add_argument("--steps", type=int, help="decoding steps to time; default 4 on a CPU, 32 elsewhere")
     parser.add_argument(
-        "--cases", metavar="NAMES", help=f"any of {','.join(MEASURES)}; default: all but the last two, which are slow"
+        "--cases", metavar="NAMES", help=f"any of {','.join(MEASURES)}; default: all but the last three, which are slow"
     )
     parser.add_argument("--json", metavar="FILE", help="write all numbers to this file")
     parser.add_argument("--plot", metavar="FILE.png", help="draw the case growth; needs matplotlib")
@@ -141,14 +149,22 @@ def _presets(bench: Bench) -> tuple[object, str]:
     return found, report.presets_table(found)
 
 
+def _dtypes(bench: Bench) -> tuple[object, str]:
+    found = measure_dtypes(bench)
+    return found, dtypes_table(found)
+
+
 def _growth(bench: Bench) -> tuple[object, str]:
     found = measure_growth(bench)
     return found, report.growth_table(found)
 
 
-PRESETS, GROWTH = "presets", "growth"
+GROWTH = "growth"
+SLOW: Mapping[str, Callable[[Bench], tuple[object, str]]] = MappingProxyType(
+    {"dtypes": _dtypes, "presets": _presets, GROWTH: _growth}
+)
 MEASURES: Mapping[str, Callable[[Bench], tuple[object, str]]] = MappingProxyType(
-    {"steps": _steps, "codec": _codec, "roofline": _roofline, "speedups": _speedups, PRESETS: _presets, GROWTH: _growth}
+    {"steps": _steps, "codec": _codec, "roofline": _roofline, "speedups": _speedups, **SLOW}
 )
 
 
@@ -157,7 +173,7 @@ def checked_cases(options: argparse.Namespace) -> list[str]:
 
     Raises InputError for a case or another option that is not possible, before any work is done.
     """
-    named = options.cases.split(",") if options.cases else [case for case in MEASURES if case not in (PRESETS, GROWTH)]
+    named = options.cases.split(",") if options.cases else [case for case in MEASURES if case not in SLOW]
     unknown = [name for name in named if name not in MEASURES]
     if unknown:
         raise InputError(f"--cases takes {', '.join(MEASURES)}, separated by commas, got {unknown[0]!r}")
@@ -180,12 +196,28 @@ def checked_cases(options: argparse.Namespace) -> list[str]:
 def prepare(options: argparse.Namespace, device: torch.device, dtype: torch.dtype) -> tuple[Bench, Model]:
     """Return the engine, ready to be measured with its encoder loaded, and a description of its model."""
     start = time.perf_counter()
-    engine = load_engine(options) if options.model else random_engine(options.size, device, dtype)
+    engine = engine_in(options, device, dtype)
     seconds = time.perf_counter() - start
     source = "installed model" if options.model else f"random weights, {options.size} size"
     weights = weight_bytes(engine)  # loads the encoder, which an installed model loads only when it is needed
-    bench = Bench(engine, device, options.steps, options.rounds, anonymous_bytes())
+    bench = Bench(
+        engine,
+        device,
+        options.steps,
+        options.rounds,
+        anonymous_bytes(),
+        clock=time.process_time if options.processor_time else time.perf_counter,
+        engine_in=partial(engine_in, options, device),
+        folder=options.model,
+    )
     return bench, Model(source, seconds, weights)
+
+
+def engine_in(options: argparse.Namespace, device: torch.device, dtype: torch.dtype) -> Engine:
+    """Return the installed model, or one with random weights, in `dtype`."""
+    if options.model:
+        return Engine.load(options.model, device, dtype, codec_folder=options.codec)
+    return random_engine(options.size, device, dtype)
 
 
 def describe_machine(device: torch.device, dtype: torch.dtype) -> Machine:

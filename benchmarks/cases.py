@@ -66,7 +66,8 @@ GROWTH: Mapping[str, tuple[Case, ...]] = {
 class Bench:
     """An engine to measure, the steps of a run and the rounds of a measurement.
 
-    `baseline` is the memory held once the engine was ready, in bytes, or None if unknown.
+    baseline: the memory held once the engine was ready, in bytes, or None if unknown. engine_in: returns the same
+    model in another dtype. clock: seconds, by the clock or of the processor. folder: of an installed model.
     """
 
     engine: Engine
@@ -74,6 +75,9 @@ class Bench:
     steps: int
     rounds: int
     baseline: int | None
+    engine_in: Callable[[torch.dtype], Engine]
+    clock: Callable[[], float] = time.perf_counter
+    folder: str | None = None
 
     def wait(self) -> None:
         """Wait until the device has finished its work."""
@@ -146,10 +150,10 @@ class Bench:
         for number in range(self.rounds):
             order = list(calls.items())
             for name, call in order if number % 2 == 0 else reversed(order):
-                start = time.perf_counter()
+                start = self.clock()
                 call()
                 self.wait()
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(self.clock() - start)
         return seconds
 
     def watched(self, call: Callable[[], object]) -> tuple[object, int | None]:

@@ -40,7 +40,13 @@ def step_flops(config: LMConfig, lengths: Sequence[int], targets: Sequence[int])
 
 
 def product_rates(
-    lm: OmniVoiceLM, rows: int, targets: int, *, rounds: int, wait: Callable[[], None]
+    lm: OmniVoiceLM,
+    rows: int,
+    targets: int,
+    *,
+    rounds: int,
+    wait: Callable[[], None],
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Return the GFLOP/s of a step's matrix products, by library: every linear weight of the model once, in order.
 
@@ -49,21 +55,21 @@ def product_rates(
     weights = [
         (w, targets if name.startswith("audio_heads") else rows)
         for name, w in lm.named_parameters()
-        if w.ndim == 2 and "embed" not in name
+        if name.endswith(("_proj.weight", "_heads.weight"))
     ]
     width = max(w.shape[1] for w, _ in weights)
-    x = torch.linspace(-1, 1, rows * width, device=weights[0][0].device).view(rows, width).to(lm.get_dtype())
-    inputs = {(n, w.shape[1]): x[:n, : w.shape[1]].contiguous() for w, n in weights}
-    work = [(inputs[n, w.shape[1]], w) for w, n in weights]
+    x = torch.linspace(-1, 1, rows * width, device=weights[0][0].device).view(rows, width)
+    inputs = {(n, w.shape[1], w.dtype): x[:n, : w.shape[1]].to(w.dtype).contiguous() for w, n in weights}
+    work = [(inputs[n, w.shape[1], w.dtype], w) for w, n in weights]
     flops = sum(2 * x.shape[0] * w.numel() for x, w in work)
     seconds: dict[str, list[float]] = {name: [] for name in libraries(*work[0])}
     for _ in range(rounds):
         for name, call in libraries(*work[0]).items():
-            start = time.perf_counter()
+            start = clock()
             for x, w in work:
                 call(x, w)
             wait()
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(clock() - start)
     return {name: flops / median(values) / 1e9 for name, values in seconds.items()}
 
 

@@ -20,7 +20,16 @@ def anonymous_bytes() -> int | None:
 
     Pages of a memory-mapped file do not count: the system can drop them at any time.
     """
-    found = _value(STATUS, "RssAnon")
+    return _bytes("RssAnon")
+
+
+def resident_bytes() -> int | None:
+    """Return all resident memory of this process in bytes, or None where the system does not tell."""
+    return _bytes("VmRSS")
+
+
+def _bytes(key: str) -> int | None:
+    found = _value(STATUS, key)
     return None if found is None else int(found.split()[0]) * 1024
 
 

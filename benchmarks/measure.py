@@ -213,7 +213,7 @@ def measure_roofline(bench: Bench) -> Roofline:
     call = bench.speak(bench.runner(Speedups()), CLONE)
     call()
     step = median(bench.alternate({"step": call})["step"]) / bench.steps
-    products = product_rates(lm, sum(lengths), sum(targets), rounds=bench.rounds, wait=bench.wait)
+    products = product_rates(lm, sum(lengths), sum(targets), rounds=bench.rounds, wait=bench.wait, clock=bench.clock)
     reached = step_flops(lm.config, lengths, targets) / step / 1e9
     return Roofline(products, reached, reached / max(products.values()))
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.config import Json, parse_codec_config, parse_model_config
-from omnivoice.devices import codec_device
+from omnivoice.devices import codec_device, heads_dtype
 from omnivoice.engine import Engine
 from omnivoice.generate.codec import Codec
 from omnivoice.generate.graphs import StepGraphs
@@ -41,7 +41,7 @@ def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: 
     ignored = cast("dict[str, list[str]]", load_table("config_keys.json"))
     lm_config, codec_config = parse_model_config(table["model"], ignored), parse_codec_config(table["codec"], ignored)
     generator = torch.Generator().manual_seed(seed)
-    lm = OmniVoiceLM(lm_config, ops=TORCH_OPS, device=device, dtype=dtype)
+    lm = OmniVoiceLM(lm_config, ops=TORCH_OPS, device=device, dtype=dtype, heads_dtype=heads_dtype(dtype, device))
     fill(lm, generator)
     text = TextEmbedding(torch.empty(lm_config.vocab_size, lm_config.hidden_size, dtype=dtype))
     randomize(text.weight, 1.0, generator)
@@ -58,7 +58,7 @@ def random_engine(size: str, device: torch.device, dtype: torch.dtype, *, seed: 
 def fill(module: nn.Module, generator: torch.Generator) -> None:
     """Fill a module with random weights of variance 1 / fan-in; norms and Snake alphas are 1, biases 0."""
     for name, parameter in module.named_parameters():
-        if name.endswith("alpha") or (parameter.ndim == 1 and name.endswith("weight")):
+        if name.endswith(("alpha", "norm.weight")) or (parameter.ndim == 1 and name.endswith("weight")):
             parameter.fill_(1.0)
         elif parameter.ndim == 1:
             parameter.zero_()
@@ -110,7 +110,12 @@ def remade(lm: OmniVoiceLM, speedups: Speedups) -> OmniVoiceLM:
         return lm
     ops = TORCH_OPS if speedups.fast_linear else PLAIN_OPS
     made = OmniVoiceLM(
-        lm.config, ops=ops, device=torch.device("meta"), dtype=lm.get_dtype(), fused=speedups.fused_linears
+        lm.config,
+        ops=ops,
+        device=torch.device("meta"),
+        dtype=lm.get_dtype(),
+        heads_dtype=lm.llm.norm.dtype,
+        fused=speedups.fused_linears,
     )
     weights = lm.state_dict() if speedups.fused_linears else unfused(lm)
     made.load_state_dict(weights, assign=True)

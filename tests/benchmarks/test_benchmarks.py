@@ -5,6 +5,7 @@ import json
 import runpy
 import sys
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,14 @@ from benchmarks.flops import product_rates, step_flops
 from benchmarks.machine import anonymous_bytes, processor_name
 from benchmarks.measure import EVERYTHING, Point, Spread, StepTime, Worth, measure_presets, measure_speedups
 from benchmarks.model import MADE, byte_tokenizer, random_engine, variant, weight_bytes
+from omnivoice.engine import Engine
 from omnivoice.generate.presets import PRESETS
 from omnivoice.lm import PackedLayout
 from omnivoice.types import Sampling, Speedups
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
+TINY = partial(random_engine, "tiny", CPU)
 LINUX = sys.platform == "linux"
 
 
@@ -35,7 +38,7 @@ def engine():
 
 @pytest.fixture(scope="module")
 def tiny(engine):
-    return Bench(engine, CPU, steps=2, rounds=1, baseline=None)
+    return Bench(engine, CPU, steps=2, rounds=1, baseline=None, engine_in=TINY)
 
 
 def run(capsys, *arguments):
@@ -64,8 +67,38 @@ def test_tables_are_ascii_of_100_columns_and_the_json_has_the_same(capsys, tmp_p
 @pytest.mark.skipif(not LINUX, reason="memory is read from /proc")
 def test_memory_given_back_meanwhile_is_not_negative(engine) -> None:
     held = anonymous_bytes()
-    assert Bench(engine, CPU, steps=2, rounds=1, baseline=2 * held).watched(lambda: 1) == (1, 0)
-    assert Bench(engine, CPU, steps=2, rounds=1, baseline=held // 2).watched(lambda: 1)[1] > 0
+    assert Bench(engine, CPU, steps=2, rounds=1, baseline=2 * held, engine_in=TINY).watched(lambda: 1) == (1, 0)
+    assert Bench(engine, CPU, steps=2, rounds=1, baseline=held // 2, engine_in=TINY).watched(lambda: 1)[1] > 0
+
+
+@pytest.mark.parametrize("clock", [[], ["--processor-time"]])
+def test_precisions_by_turns_with_their_loading(capsys, checkpoint, tmp_path, clock):
+    target = tmp_path / "n.json"
+    code, printed = run(capsys, "--cases", "dtypes", "--model", checkpoint, "--json", target, *clock)
+    assert code == 0, printed.err
+    assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= report.WIDTH
+    found = json.loads(target.read_text())["dtypes"]
+    assert [row["dtype"] for row in found] == ["fp32", "bf16"]
+    assert found[0]["speedup"] == {"median": 1.0, "least": 1.0, "largest": 1.0}
+    for row in found:
+        assert row["seconds"]["median"] > 0 and row["share"] > 0
+        assert 0 < row["loading"]["load"] < row["loading"]["first_step"]
+        assert row["loading"]["resident"] is None or row["loading"]["resident"] > 1e8
+
+
+def test_without_an_installed_model_nothing_is_loaded(capsys):
+    code, printed = run(capsys, "--cases", "dtypes")
+    assert code == 0 and printed.out.count("n/a") == 6
+
+
+def test_a_random_model_is_made_as_one_is_loaded(checkpoint):
+    made, loaded = random_engine("tiny", CPU, torch.bfloat16), Engine.load(checkpoint, dtype=torch.bfloat16)
+    weights, stored = made.lm.state_dict(), loaded.lm.state_dict()
+    assert {name: weights[name].dtype for name in weights.keys() & stored.keys()} == {
+        name: stored[name].dtype for name in weights.keys() & stored.keys()
+    }
+    assert all(bool((w == 1).all()) for name, w in weights.items() if name.endswith("norm.weight"))
+    assert variant(made.sampler, Speedups(fused_linears=False)).lm.llm.norm.dtype == torch.float32
 
 
 def test_nothing_of_the_user_is_told(capsys, tmp_path, monkeypatch):
@@ -87,7 +120,7 @@ def test_an_installed_model(capsys, checkpoint, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--cases", "steps,speed"], "--cases takes steps, codec, roofline, speedups, presets, growth"),
+        (["--cases", "steps,speed"], "--cases takes steps, codec, roofline, speedups, dtypes, presets, growth"),
         (["--rounds", "0"], "rounds must be a whole number 1-1024, got 0"),
         (["--threads", "0"], "threads must be a whole number 1-1024, got 0"),
         (["--steps", "0"], "steps must be"),
