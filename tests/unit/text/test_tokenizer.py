@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import random
 from collections.abc import Callable
@@ -146,6 +147,20 @@ def test_foreign_files_are_refused(small: dict, changes: dict, complaint: str) -
 def test_broken_files_are_refused(data: bytes, complaint: str) -> None:
     with pytest.raises(CheckpointError, match=complaint):
         TextTokenizer.from_json(data)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_garbage_is_collected_afterwards_as_before(small: dict, running: bool) -> None:
+    before = gc.isenabled()
+    try:
+        gc.enable() if running else gc.disable()
+        TextTokenizer.from_json(json.dumps(small).encode())
+        assert gc.isenabled() is running
+        with pytest.raises(CheckpointError):
+            TextTokenizer.from_json(b"{}")
+        assert gc.isenabled() is running
+    finally:
+        gc.enable() if before else gc.disable()
 
 
 def test_ids_must_not_clash(small: dict) -> None:
