@@ -60,6 +60,7 @@ class Worker:
     def __init__(self, options, side, dtype):
         python = options.upstream_python if side == "upstream" else sys.executable
         command = [python, str(WORKER), side, options.folder, dtype, str(options.threads)]
+        command += ["process_time" if options.processor_time else "perf_counter"]
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
@@ -200,6 +201,11 @@ def arguments():
         "--cases",
         default="clone,clone_10s,no_reference,guidance_0,encode_5s,decode_5s,operators",
         help=f"any of {','.join(table)},operators,agreement,start,long",
+    )
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="count the processor's time, for a machine that also does other work; use it with --threads 1",
     )
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """One side of upstream.py: loads a checkpoint, then runs one case per line of JSON and answers with its time.
 
-usage: upstream_worker.py upstream|ours FOLDER DTYPE THREADS    (upstream.py starts it)
+usage: upstream_worker.py upstream|ours FOLDER DTYPE THREADS perf_counter|process_time    (upstream.py starts it)
 The upstream side runs in upstream's environment and must not import this repository, so nothing of it is imported at
 the top. Every answer has the anonymous memory before the work and its peak since the last answer, in bytes (null where
 Linux does not tell it). A case with "count" is profiled instead of timed: it counts the operator calls of a step.
@@ -174,14 +174,14 @@ def work(side, case):
     return lambda: getattr(side, case["kind"])(case)
 
 
-def answer(side, case, memory):
+def answer(side, case, memory, clock):
     if case.get("count"):
         return operator_calls(side, case)
     call, held = work(side, case), memory.now()
     memory.take()
-    start = time.perf_counter()
+    start = clock()
     result = call()
-    found = {"seconds": time.perf_counter() - start, "held": held, "peak": memory.take()}
+    found = {"seconds": clock() - start, "held": held, "peak": memory.take()}
     tensors = isinstance(result, list) and all(isinstance(part, torch.Tensor) for part in result)
     return {**found, "digest": digest(result)} if tensors else {**found, "result": result}
 
@@ -220,16 +220,17 @@ def has_outer(event):
 
 
 def main():
-    kind, folder, dtype, threads = sys.argv[1:5]
+    kind, folder, dtype, threads, clock = sys.argv[1:6]
+    clock = getattr(time, clock)
     warnings.filterwarnings("ignore")
     torch.set_num_threads(int(threads))
     memory = Memory()
-    start = time.perf_counter()
+    start = clock()
     side = {"upstream": Upstream, "ours": Ours}[kind](folder, getattr(torch, dtype))
-    print(json.dumps({"loaded": time.perf_counter() - start, "peak": memory.take()}), flush=True)
+    print(json.dumps({"loaded": clock() - start, "peak": memory.take()}), flush=True)
     with side.grad():
         for line in sys.stdin:
-            print(json.dumps(answer(side, json.loads(line), memory)), flush=True)
+            print(json.dumps(answer(side, json.loads(line), memory, clock)), flush=True)
 
 
 if __name__ == "__main__":
