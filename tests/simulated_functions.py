@@ -54,6 +54,12 @@ def _made(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return _to(cuda, Tensor.to, (func(*args, **named), CUDA), {})
 
 
+def _new_tensor(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    if not isinstance(args[0], SimulatedTensor):
+        return func(*args, **kwargs)
+    return _made(cuda, torch.tensor, args[1:], {"dtype": args[0].dtype, "device": CUDA, **kwargs})
+
+
 def _copy_into(cuda: Any, func: Any, args: Any, kwargs: Any) -> Any:
     target, source, *rest = args
     non_blocking = rest[0] if rest else kwargs.get("non_blocking", False)
@@ -107,6 +113,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(ONE_KERNEL_FUNCTIONS, _one_kernel),
     **dict.fromkeys(("to", "cuda", "cpu"), _to),
     **dict.fromkeys(("tensor", "as_tensor"), _made),
+    "new_tensor": _new_tensor,
     "copy_": _copy_into,
     "contiguous": _contiguous,
     "__getitem__": _get,

@@ -202,6 +202,22 @@ class Stage:
             "pinned": sum(sum(pages.pins) for pages in Pages.every),
         }
 
+    def same_voice(self, model):
+        """Whether a recording becomes the same codes."""
+        wave = torch.linspace(0, 900, 24_000).sin()[None] * 0.3
+        recording = self.omnivoice.Waveform(wave, 24_000)
+        voice = self.host.speech.encode_voices(model, [recording], ["Good morning."])[0]
+        return torch.equal(voice.codes, self.plain.encode_voice(recording, "Good morning.").codes)
+
+    def cancel(self, model):
+        """What is pinned after a run that was cancelled."""
+        mm.interrupt_current_processing(True)
+        try:
+            self.host.speech.speak(model, {"": self.request()})
+        except mm.InterruptProcessingException:
+            return {"pinned": sum(sum(pages.pins) for pages in Pages.every)}
+        raise AssertionError("the run was not cancelled")
+
     def take_away(self, model):
         """Another program needs all the memory."""
         if MODE == "dynamic":
@@ -258,6 +274,8 @@ def story(stage):
     stage.take_away(first)
     told["LoRA after eviction"] = stage.speak(adapted, merged)
     told["without LoRA"] = stage.speak(first)
+    told["voice"] = stage.same_voice(first)
+    told["cancelled"] = stage.cancel(first)
     if MODE == "dynamic":
         stage.take_away(first)
         with patch.object(Pages, "room", 600_000):  # some of the layers

@@ -25,6 +25,7 @@ def totals(cuda):
         lambda: torch.zeros(3, 4).to("cuda", non_blocking=True),
         lambda: torch.zeros(3, 4).pin_memory().cuda(),
         lambda: torch.tensor([[1.0] * 4] * 3, device=CUDA),
+        lambda: torch.zeros(1, device=CUDA).new_tensor([[1.0] * 4] * 3),
         lambda: torch.arange(12, device="cuda:0").view(3, 4),
         lambda: torch.zeros(3, 4).to(torch.empty(1, device=CUDA)),
         lambda: torch.zeros(3, 4, device=CUDA)[:, torch.tensor([0, 1, 2, 3], device=CUDA)],

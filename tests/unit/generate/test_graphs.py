@@ -7,7 +7,17 @@ import torch
 
 from omnivoice import Engine, Sampling
 from omnivoice.generate.addresses import CHANGING, ELSEWHERE, MOVING, SPECIAL, Addresses, weight_addresses
-from omnivoice.generate.graphs import FIRST_PAUSE, MAX_ROWS, MIN_STEPS, StepGraphs
+from omnivoice.generate.graphs import (
+    APPROXIMATE,
+    FEW_STEPS,
+    FIRST_PAUSE,
+    MANY_ROWS,
+    MAX_ROWS,
+    MIN_STEPS,
+    PAUSED,
+    SWITCHED_OFF,
+    StepGraphs,
+)
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
 from omnivoice.generate.sample import Sampler
@@ -208,6 +218,12 @@ def test_the_report_says_whether_graphs_were_used_and_why_not():
     off = StepGraphs(capturer, enabled=False)
     ask(off)
     assert off.report() == "CUDA graphs: not used; they are switched off"
+
+
+def test_the_documentation_explains_every_reason(root):
+    text = (root / "docs" / "speed.md").read_text(encoding="utf-8")
+    reasons = (CHANGING, ELSEWHERE, MOVING, SPECIAL, APPROXIMATE, FEW_STEPS, MANY_ROWS, PAUSED, SWITCHED_OFF)
+    assert [reason for reason in reasons if f"| {reason} |" not in text] == []
 
 
 def test_nothing_is_reported_where_there_are_no_graphs(monkeypatch):
