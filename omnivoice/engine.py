@@ -74,12 +74,15 @@ class Engine:
         codec_folder: str | PathLike[str] | None = None,
         ops: Ops = PLAIN_OPS,
         compute_device: str | torch.device | None = None,
+        body_dtype: torch.dtype | None = None,
         speedups: Speedups = ALL_SPEEDUPS,
     ) -> Engine:
         """Load a checkpoint folder or single file in `dtype` (None: the best for the device) to `device`.
 
         codec_folder: where the codec is, if not in `folder`/audio_tokenizer. ops: the layer library.
         compute_device: where inputs go, if the host moves the weights there itself; default `device`.
+        body_dtype: how the matrices of the language model's layers are stored, if not in `dtype`; such as float8_e4m3fn
+        for `ops` whose layers cast their weights when they run.
         speedups: exact shortcuts, all on by default.
         Raises CheckpointError or FileError, which name what is missing or wrong, and InputError for another dtype.
         """
@@ -98,6 +101,7 @@ class Engine:
             device=where,
             dtype=dtype,
             heads_dtype=heads_dtype(dtype, target),
+            body_dtype=body_dtype,
             used_ids=tokenizer.used_ids,
             fused=speedups.fused_linears,
         )

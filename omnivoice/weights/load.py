@@ -34,11 +34,13 @@ def load_lm(
     dtype: torch.dtype,
     used_ids: Collection[int],
     heads_dtype: torch.dtype | None = None,
+    body_dtype: torch.dtype | None = None,
     fused: bool = True,
 ) -> tuple[OmniVoiceLM, TextEmbedding]:
     """Return the language model with its weights, and the text embedding on the CPU in the dtype of the file.
 
     used_ids: token ids that texts can produce; their rows must not be zero. heads_dtype, fused: see `OmniVoiceLM`.
+    body_dtype: that of the layers' matrices, if another; their layers must then cast them when they run.
     Raises CheckpointError for keys, shapes, dtypes, values or a vocabulary that do not fit, FileError for a
     corrupt file, OmniVoiceError for a torch that is too old.
     """
@@ -53,6 +55,8 @@ def load_lm(
     rows = fused_rows(config) if fused else {}
     used = {TEXT_EMBEDDING: sorted(used_ids), AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}
     dtypes = dtypes_of(module) | ({HEADS: heads_dtype} if heads_dtype else {})  # a host's layers have no weights yet
+    if body_dtype:
+        dtypes |= {rows.get(name, (name,))[0]: body_dtype for name in found if name.endswith("_proj.weight")}
     tensors = read_tensors(
         found, device=device, dtype=dtype, as_stored=(TEXT_EMBEDDING,), dtypes=dtypes, rows=rows, nonzero=used
     )

@@ -146,4 +146,5 @@ def _count(number: int, noun: str) -> str:
 
 
 def _norm(values: Tensor) -> float:
+    values = values.to(torch.float32) if values.dtype.itemsize == 1 else values  # torch widens larger ones in passing
     return float(torch.linalg.vector_norm(values, dtype=torch.float32))

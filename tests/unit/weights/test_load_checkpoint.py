@@ -1,5 +1,6 @@
 """Loading: what is accepted in every form it comes, and what is refused by name."""
 
+import dataclasses
 import json
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, OmniVoiceError, Sampling, Waveform, devices
 from omnivoice.lm.fused import fused_rows
+from omnivoice.ops import PLAIN_OPS
+from omnivoice.types import ALL_SPEEDUPS
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.load import lm_tensors
 from omnivoice.weights.read import read_tensors
@@ -109,6 +112,33 @@ def test_loading_does_not_import_the_compiler(folder):
     """Filling an embedding on the meta device does, which takes a second."""
     code = "import sys, omnivoice; omnivoice.Engine.load(sys.argv[1]); sys.exit('torch._dynamo' in sys.modules)"
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, cwd=ROOT)
+
+
+class CastingLinear(torch.nn.Linear):
+    """As a host makes it: the weight is cast when the layer runs."""
+
+    def forward(self, x):
+        return torch.nn.functional.linear(x, self.weight.to(x.dtype), self.bias)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_the_matrices_of_the_body_can_be_stored_in_8_bits(checkpoint, fused):
+    speedups = dataclasses.replace(ALL_SPEEDUPS, fused_linears=fused)
+    ops = dataclasses.replace(PLAIN_OPS, Linear=CastingLinear)
+    small = Engine.load(checkpoint, ops=ops, body_dtype=torch.float8_e4m3fn, speedups=speedups)
+    whole = Engine.load(checkpoint, speedups=speedups)
+    stored, expected = small.lm.state_dict(), whole.lm.state_dict()
+    assert {name for name, weight in stored.items() if weight.dtype == torch.float8_e4m3fn} == {
+        name
+        for name, weight in stored.items()
+        if name.startswith("llm.layers.") and weight.ndim == 2 and "norm" not in name
+    }
+    assert small.lm.get_dtype() == torch.float32
+    with torch.no_grad():
+        for name, weight in whole.lm.named_parameters():
+            weight.copy_(expected[name].to(stored[name].dtype))
+            assert torch.equal(stored[name].float(), weight)
+    assert torch.equal(codes(small), codes(whole))
 
 
 def test_training_only_weights_are_not_loaded(folder):
@@ -247,6 +277,8 @@ def test_overflow_in_half_precision_is_not_called_damage(folder):
     with pytest.raises(CheckpointError, match=r"overflows in fp16: load it as bf16 or fp32"):
         Engine.load(folder, dtype=torch.float16)
     Engine.load(folder, dtype=torch.bfloat16)
+    with pytest.raises(CheckpointError, match=r"o_proj.weight overflows in float8_e4m3fn: load it as bf16 or fp32"):
+        Engine.load(folder, dtype=torch.bfloat16, body_dtype=torch.float8_e4m3fn)
 
 
 def test_vocabulary_that_does_not_fit_is_refused(folder):
