@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.devices import AUTO, DTYPES, FASTEST
+from ..omnivoice.devices import AUTO
 from . import host
 from .widgets import Model, with_texts
 
@@ -14,7 +14,7 @@ class LoadOmniVoice(io.ComfyNode):
 
     @classmethod
     def define_schema(cls) -> io.Schema:
-        models, dtypes = host.models.model_names(), [AUTO, *DTYPES, FASTEST]
+        models, dtypes = host.models.model_names(), host.models.dtype_choices()
         return with_texts(
             io.Schema(
                 node_id="LoadOmniVoice",

@@ -29,6 +29,10 @@ from . import folders, values
 
 FOLDER = "omnivoice"
 GRAPH_MODES = ("auto", "off")
+FP8, STORED_IN_8_BITS = (
+    "fp8",
+    torch.float8_e4m3fn,
+)  # of the dtypes of this node only: the engine's own layers cannot cast
 NO_MODEL = "no model found in models/omnivoice"
 HOW_TO_GET = (
     "run the node OmniVoice Download once, or put a model folder (config.json, model.safetensors, tokenizer.json, "
@@ -91,6 +95,7 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
         pick_dtype(dtype, load_device),
         ops=comfy.ops.manual_cast,
         compute_device=load_device,
+        body_dtype=STORED_IN_8_BITS if dtype == FP8 else None,
         speedups=replace(ALL_SPEEDUPS, graphs=use_graphs),
     )
     lm = patcher_of(engine.lm, load_device, offload_device)
@@ -111,13 +116,25 @@ def _drop_graphs(engine: Engine, patcher: object, unpatch_all: bool) -> None:
         engine.sampler.graphs.clear("the model was unloaded")
 
 
+def dtype_choices() -> list[str]:
+    """Return the menu of dtypes."""
+    return [AUTO, *DTYPES, FASTEST, FP8]
+
+
+def has_8_bit_weights(model: LoadedModel) -> bool:
+    """Whether the model was loaded with dtype fp8."""
+    return any(weight.dtype == STORED_IN_8_BITS for weight in model.engine.lm.parameters())
+
+
 def pick_dtype(choice: object, device: torch.device) -> torch.dtype:
-    """Return the dtype for a choice of the menu; raises InputError for anything else.
+    """Return the dtype for a choice of the menu; raises InputError for anything else, and for fp8 where it is useless.
 
     auto: ComfyUI's own choice, including its flags, with fp16 preferred to bf16; float32 on CPUs and MPS. fastest: the
-    same, except bf16 on CPUs that are faster with it.
+    same, except bf16 on CPUs that are faster with it. fp8 says how weights are stored, and computes as auto does.
     """
-    choice = check_choice("dtype", choice, (AUTO, *DTYPES, FASTEST))
+    choice = check_choice("dtype", choice, dtype_choices())
+    if choice == FP8 and device.type != "cuda":
+        raise InputError(f"dtype fp8 saves the memory of NVIDIA and AMD GPUs, and this is {device.type}: choose auto")
     if choice in DTYPES:
         return DTYPES[choice]
     if choice == FASTEST and mm.is_device_cpu(device):

@@ -15,6 +15,7 @@ import comfy.model_management as mm
 import torch
 
 from ...omnivoice.devices import AUTO, DTYPES
+from ...omnivoice.errors import InputError
 from ...omnivoice.lm import OmniVoiceLM
 from ...omnivoice.lm.fused import fused_rows, unfused_part
 from ...omnivoice.ops import PLAIN_OPS
@@ -46,7 +47,12 @@ def training_dtype(choice: str, device: torch.device) -> torch.dtype:
 
 @torch.no_grad()
 def private_copy(model: models.LoadedModel, dtype: torch.dtype, place: torch.device) -> OmniVoiceLM:
-    """Return an unfused, patched copy of the language model on `place`; only one weight at a time is float32."""
+    """Return an unfused, patched copy of the language model on `place`; only one weight at a time is float32.
+
+    Raises InputError for weights in 8 bits: a LoRA would learn to correct their rounding.
+    """
+    if models.has_8_bit_weights(model):
+        raise InputError("a model with dtype fp8 cannot be trained: set dtype of Load OmniVoice to auto")
     config, patched = model.engine.lm.config, model.lm.get_key_patches()
     rows = fused_rows(config) if lora.is_fused(model) else {}
     module = OmniVoiceLM(config, ops=PLAIN_OPS, device=META, dtype=dtype, fused=False)

@@ -140,9 +140,15 @@ def test_dtype_auto(pack: SimpleNamespace) -> None:
     assert pick("auto", torch.device("mps")) is torch.float32
     assert pick("auto", torch.device("cuda")) is torch.float16
     assert pick("fp16", torch.device("cuda")) is pick("fp16", torch.device("mps")) is torch.float16
-    for bad in ("fp8", None, 16, ["bf16"]):
-        with pytest.raises(ValueError, match="dtype must be one of auto, bf16, fp16, fp32, fastest, got"):
+    for bad in ("int4", None, 16, ["bf16"]):
+        with pytest.raises(ValueError, match="dtype must be one of auto, bf16, fp16, fp32, fastest, fp8, got"):
             pick(bad, torch.device("cpu"))
+    for device in ("cpu", "mps", "xpu"):
+        with pytest.raises(
+            ValueError, match=f"dtype fp8 saves the memory of .* GPUs, and this is {device}: choose auto"
+        ):
+            pick("fp8", torch.device(device))
+    assert pick("fp8", torch.device("cuda")) is torch.float16
 
 
 @pytest.mark.parametrize(

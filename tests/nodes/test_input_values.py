@@ -90,7 +90,7 @@ def test_another_type_is_refused_by_the_inputs_name(nodes: dict[str, type], good
 def test_an_unknown_word_is_refused_with_what_is_allowed(nodes: dict[str, type], good) -> None:
     for name, item, value, message in (
         ("LoadOmniVoice", "model_name", "gone", "model_name must be one of OmniVoice, got 'gone': press R"),
-        ("LoadOmniVoice", "dtype", "fp8", "dtype must be one of auto, bf16, fp16, fp32, fastest, got 'fp8'"),
+        ("LoadOmniVoice", "dtype", "int4", "dtype must be one of auto, bf16, fp16, fp32, fastest, fp8, got 'int4'"),
         ("LoadOmniVoice", "graphs", "on", "graphs must be one of auto, off, got 'on'"),
         ("OmniVoiceVoiceDesignAttributes", "gender", "robot", "gender must be one of male, female, got 'robot'"),
         ("OmniVoiceVoiceDesignAttributes", "accent", "brittish accent", "did you mean british accent"),

@@ -237,7 +237,7 @@ def test_reference_and_design_to_audio(nodes: dict[str, type], model: object, ho
 def test_every_dtype_of_the_menu(nodes, pack: SimpleNamespace, host, checkpoint: Path, dtype: str) -> None:
     shutil.copytree(checkpoint, host.folder / "OmniVoice")
     options = next(i for i in nodes["LoadOmniVoice"].define_schema().inputs if i.id == "dtype").options
-    assert options == ["auto", "bf16", "fp16", "fp32", "fastest"]
+    assert options == ["auto", "bf16", "fp16", "fp32", "fastest", "fp8"]
     loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype=dtype)
     quick = pack.host.models.fastest_dtype(torch.device("cpu"))  # what this machine's probe has found
     wanted = {"bf16": torch.bfloat16, "fp16": torch.float16, "fastest": quick}.get(dtype, torch.float32)
@@ -246,6 +246,19 @@ def test_every_dtype_of_the_menu(nodes, pack: SimpleNamespace, host, checkpoint:
         assert {p.dtype for p in half.model.parameters()} == {torch.float32}
     audio = speak(nodes, model=loaded, text="Hello.", steps=2)
     assert bool(torch.isfinite(audio["waveform"]).all()) and float(audio["waveform"].std()) > 1e-4
+
+
+def test_fp8_stores_the_matrices_of_the_layers(nodes, pack: SimpleNamespace, host, checkpoint, monkeypatch) -> None:
+    shutil.copytree(checkpoint, host.folder / "OmniVoice")
+    monkeypatch.setattr(pack.host.models.mm, "get_torch_device", lambda: torch.device("cuda"))
+    loaded = run(nodes["LoadOmniVoice"], model_name="OmniVoice", dtype="fp8")
+    kinds = {name.rpartition(".")[0].rpartition(".")[2]: p.dtype for name, p in loaded.lm.model.named_parameters()}
+    in_8_bits = {name for name, dtype in kinds.items() if dtype == torch.float8_e4m3fn}
+    assert in_8_bits == {"qkv_proj", "o_proj", "gate_up_proj", "down_proj"}
+    assert kinds["audio_heads"] == kinds["audio_embeddings"] == loaded.engine.lm.get_dtype() == torch.float16
+    assert pack.host.models.has_8_bit_weights(loaded)
+    with pytest.raises(ValueError, match="a model with dtype fp8 cannot be trained: set dtype of Load OmniVoice to"):
+        pack.host.training_model.private_copy(loaded, torch.float32, torch.device("cpu"))
 
 
 @pytest.mark.parametrize("choice, flag, on", [("auto", False, True), ("off", False, False), ("auto", True, False)])

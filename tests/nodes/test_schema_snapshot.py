@@ -123,7 +123,7 @@ def test_the_check_allows_additions_at_the_end(saved: Shape) -> None:
     grown["NewNode"] = saved["LoadOmniVoice"]
     grown["LoadOmniVoice"]["inputs"].append({"id": "new", "type": "INT", "optional": True, "default": 1})
     grown["LoadOmniVoice"]["outputs"].append({"name": "new", "type": "INT", "is_list": False})
-    item(grown, "LoadOmniVoice", "dtype")["options"].insert(1, "fp8")
+    item(grown, "LoadOmniVoice", "dtype")["options"].insert(1, "int4")
     item(grown, "OmniVoiceSettings", "steps")["max"] = 512
     test_nothing_that_workflows_rely_on_went_or_moved(saved, grown)
     with pytest.raises(AssertionError, match=r"gained something: run python tests/nodes/export_locale\.py"):

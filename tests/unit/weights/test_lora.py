@@ -117,6 +117,8 @@ def test_relative_size_needs_no_product():
     whole = sum(float(change.change(weight).double().pow(2).sum()) for change in changes.values()) ** 0.5
     expected = 2 * whole / (3 * float(weight.double().pow(2).sum())) ** 0.5
     assert relative_size(LoRA("x", changes), lambda _: weight, -2) == pytest.approx(expected, rel=1e-5)
+    in_8_bits = weight.to(torch.float8_e4m3fn)
+    assert relative_size(LoRA("x", changes), lambda _: in_8_bits, -2) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize("fused", [True, False])
