@@ -1,6 +1,7 @@
 """ComfyUI's own memory code on a simulated GPU. Run by ComfyUI's python in its tree; tells what it saw as JSON.
 
-usage: python simulated_comfy.py PACK MODEL MODE    (test_memory.py runs it; MODE: dynamic, legacy or novram)
+usage: python simulated_comfy.py PACK MODEL MODE DTYPE
+(test_memory.py runs it; MODE: dynamic, legacy or novram; DTYPE: fp32, or fp8 with computation in fp32)
 
 Real are ComfyUI's patchers, its layers and its bookkeeping, the pack's host code, and every value. Pretended are the
 device (`tests/simulated_cuda.py`), the native half of comfy_aimdo, which pages weights in and out, and what ComfyUI
@@ -13,11 +14,12 @@ import importlib.util
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
 
-PACK, MODEL, MODE = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+PACK, MODEL, MODE, DTYPE = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 sys.argv = ["main.py", "--cpu"]
 sys.path.insert(0, str(PACK))
 import torch  # noqa: E402
@@ -30,9 +32,11 @@ import comfy.options  # noqa: E402
 import utils.install_util  # noqa: E402, F401  (ComfyUI's own, before another `utils` is found)
 
 comfy.options.enable_args_parsing()
+import comfy.float  # noqa: E402
 import comfy.memory_management  # noqa: E402
 import comfy.model_management as mm  # noqa: E402
 import comfy.model_patcher  # noqa: E402
+import comfy.utils  # noqa: E402
 import comfy_aimdo.host_buffer  # noqa: E402
 import comfy_aimdo.model_vbar  # noqa: E402
 import comfy_aimdo.torch  # noqa: E402
@@ -146,10 +150,18 @@ def pretend(cuda):
         alloc[0].memory[alloc[1] - alloc[0].base :][: alloc[2]]
     )
     comfy_aimdo.host_buffer.HostBuffer = HostBuffer
+    comfy.float.stochastic_rounding = partial(rounded, cuda, comfy.float.stochastic_rounding)
     if MODE == "dynamic":
         comfy.model_patcher.CoreModelPatcher = comfy.model_patcher.ModelPatcherDynamic
         comfy.memory_management.aimdo_enabled = True
     server.PromptServer.instance = None
+
+
+def rounded(cuda, round_on_cpu, value, dtype, seed=0):
+    """`comfy.float.stochastic_rounding`, which needs a generator that there is no CUDA for."""
+    on_device = isinstance(value, SimulatedTensor)
+    result = round_on_cpu(value.held if on_device else value, dtype, seed=seed)
+    return cuda.tensor(result) if on_device else result
 
 
 def load_pack():
@@ -175,12 +187,20 @@ class Stage:
 
     def __init__(self, parts, cuda):
         self.parts, self.host, self.omnivoice, self.cuda = parts, parts["nodes.host"], parts["omnivoice"], cuda
-        self.plain = self.omnivoice.Engine.load(MODEL, "cpu", torch.float32)
+        self.plain = self.load_plain()
         self.expected = self.plain.generate([self.request()])[0].codes[0]
+
+    def load_plain(self):
+        """A plain engine with the same weights."""
+        engine = self.omnivoice.Engine.load(MODEL, "cpu", torch.float32)
+        for name, weight in engine.lm.named_parameters():
+            if DTYPE == "fp8" and name.endswith("_proj.weight"):
+                weight.copy_(weight.to(torch.float8_e4m3fn))
+        return engine
 
     def load(self):
         """A model whose graphs are captured on the simulated device."""
-        model = self.host.models.load_model("M", "fp32", "auto")
+        model = self.host.models.load_model("M", DTYPE, "auto")
         graphs = self.parts["omnivoice.generate.graphs"].StepGraphs(SimulatedCapturer(self.cuda))
         object.__setattr__(model.engine.sampler, "graphs", graphs)
         return model
@@ -245,13 +265,19 @@ def lora_tensors(stage):
 
 
 def merged_tokens(stage, tensors):
-    """Tokens of the plain engine with the LoRA merged into its weights."""
-    engine = stage.omnivoice.Engine.load(MODEL, "cpu", torch.float32)
+    """Tokens of the plain engine with the LoRA merged into its weights: those that ComfyUI stores in 8 bits are rounded
+    as it rounds them, and those that it patches as they are used are not."""
+    engine = stage.load_plain()
     lora = stage.parts["omnivoice.weights.lora_read"].lora_from_tensors(tensors, engine.lm.config)
     weights = dict(engine.lm.named_parameters())
     for _, name, rows, change in stage.parts["omnivoice.weights.lora"].placed(lora, engine.lm.config, fused=True):
         part = weights[name] if rows is None else weights[name].narrow(0, *rows)
         part.add_(change.change(part))
+    if DTYPE == "fp8" and MODE != "novram":
+        for name, weight in weights.items():
+            if name.endswith("_proj.weight"):
+                seed = comfy.utils.string_to_seed(name)
+                weight.copy_(comfy.float.stochastic_rounding(weight, torch.float8_e4m3fn, seed=seed))
     return engine.generate([stage.request()])[0].codes[0]
 
 

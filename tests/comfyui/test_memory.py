@@ -15,6 +15,7 @@ import pytest
 from tests.comfyui.conftest import comfyui_python
 from tests.conftest import ROOT, comfyui_path
 
+MODES = ("dynamic", "legacy", "novram")
 DRIVER = Path(__file__).with_name("simulated_comfy.py")
 RUNS = (
     "once",
@@ -32,7 +33,7 @@ PROBLEMS = {"novram": "some weights are not on the GPU", "dynamic": "some weight
 NO_ROOM = "there is not enough free memory on the GPU to keep all weights there"
 
 
-@pytest.fixture(scope="module", params=["dynamic", "legacy", "novram"])
+@pytest.fixture(scope="module", params=[(mode, dtype) for dtype in ("fp32", "fp8") for mode in MODES], ids="-".join)
 def told(request: pytest.FixtureRequest, checkpoint: Path) -> dict:
     """What the driver tells of a mode, with the mode in it."""
     tree = comfyui_path()
@@ -40,11 +41,11 @@ def told(request: pytest.FixtureRequest, checkpoint: Path) -> dict:
         if os.environ.get("COMFYUI_PATH"):
             pytest.fail(f"COMFYUI_PATH is {os.environ['COMFYUI_PATH']}, where there is no main.py")
         pytest.skip("no ComfyUI at ~/ComfyUI: set COMFYUI_PATH (and COMFYUI_PYTHON) to test on a real one")
-    command = [comfyui_python(tree), str(DRIVER), str(ROOT), str(checkpoint), request.param]
+    command = [comfyui_python(tree), str(DRIVER), str(ROOT), str(checkpoint), *request.param]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-5000:]
-    return {"mode": request.param, **json.loads(done.stdout.splitlines()[-1])}
+    return {"mode": request.param[0], **json.loads(done.stdout.splitlines()[-1])}
 
 
 def test_every_run_says_what_the_plain_engine_says(told: dict) -> None:
