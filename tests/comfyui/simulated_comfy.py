@@ -265,8 +265,10 @@ def lora_tensors(stage):
 
 
 def merged_tokens(stage, tensors):
-    """Tokens of the plain engine with the LoRA merged into its weights: those that ComfyUI stores in 8 bits are rounded
-    as it rounds them, and those that it patches as they are used are not."""
+    """Tokens of the plain engine with the LoRA merged into its weights.
+
+    Where ComfyUI stores the result in 8 bits, it is rounded as ComfyUI does.
+    """
     engine = stage.load_plain()
     lora = stage.parts["omnivoice.weights.lora_read"].lora_from_tensors(tensors, engine.lm.config)
     weights = dict(engine.lm.named_parameters())

@@ -45,12 +45,20 @@ def told(request: pytest.FixtureRequest, checkpoint: Path) -> dict:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-5000:]
-    return {"mode": request.param[0], **json.loads(done.stdout.splitlines()[-1])}
+    return {"mode": request.param[0], "dtype": request.param[1], **json.loads(done.stdout.splitlines()[-1])}
+
+
+def compared(told: dict) -> list[str]:
+    """The runs whose tokens are known. DynamicVRAM of old versions rounds a weight with a LoRA to 8 bits each time that
+    it pages it in, and computes with what it has not rounded yet."""
+    old = told["mode"] == "dynamic" and not told["graphs"]
+    return [name for name in RUNS if not (old and told["dtype"] == "fp8" and name.startswith("LoRA"))]
 
 
 def test_every_run_says_what_the_plain_engine_says(told: dict) -> None:
     assert told["patcher"] == ("ModelPatcherDynamic" if told["mode"] == "dynamic" else "ModelPatcher")
-    assert told["voice"] and told["LoRA differs"] and {name for name in RUNS if not told[name]["equal"]} == set()
+    assert told["voice"] and told["LoRA differs"]
+    assert {name for name in compared(told) if not told[name]["equal"]} == set()
     assert (told["weights on the CPU"] > 0) == (told["mode"] != "legacy")
 
 
@@ -77,7 +85,8 @@ def test_a_graph_serves_until_its_weights_are_elsewhere(told: dict) -> None:
 def test_pages_are_pinned_for_a_run_only_and_only_if_there_is_room(told: dict) -> None:
     runs = {name: run for name, run in told.items() if isinstance(run, dict)}
     assert "cancelled" in runs and {run["pinned"] for run in runs.values()} == {0}
-    assert all(run.get("equal", True) for run in runs.values())
+    unknown = set(RUNS) - set(compared(told))
+    assert {name for name, run in runs.items() if not run.get("equal", True)} <= unknown
     if told["mode"] == "dynamic" and told["graphs"]:
         for name in ("room for some weights", "no room beside the weights"):
             assert runs[name]["report"] == [NOT_USED + NO_ROOM] and not runs[name]["replayed"]
