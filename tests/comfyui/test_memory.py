@@ -49,8 +49,8 @@ def told(request: pytest.FixtureRequest, checkpoint: Path) -> dict:
 
 
 def compared(told: dict) -> list[str]:
-    """The runs whose tokens are known. DynamicVRAM of old versions rounds a weight with a LoRA to 8 bits each time that
-    it pages it in, and computes with what it has not rounded yet."""
+    """The runs whose tokens are known. When DynamicVRAM of old versions pages in a weight with a LoRA, it rounds it to
+    8 bits, but the call that does so computes with what is not rounded yet (comfy/ops.py, `post_cast`)."""
     old = told["mode"] == "dynamic" and not told["graphs"]
     return [name for name in RUNS if not (old and told["dtype"] == "fp8" and name.startswith("LoRA"))]
 
