@@ -9,6 +9,7 @@ always starts a new chunk.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -78,8 +79,10 @@ def _cut(request: GenerationRequest, lines: str, frames: float) -> list[str]:
 
 
 def _reference(voice: VoicePrompt | None) -> tuple[str, int] | None:
-    """Return the transcript and frames to estimate from; None without a voice, or if its transcript has no words."""
-    return (voice.text, voice.frames) if voice is not None and any(map(is_spoken, voice.text)) else None
+    """Return the transcript, in NFC, and the frames to estimate from; None without a voice or without words."""
+    if voice is None or not any(map(is_spoken, voice.text)):
+        return None
+    return unicodedata.normalize("NFC", voice.text), voice.frames
 
 
 def _estimate(text: str, reference: tuple[str, int] | None, speed: float) -> int:

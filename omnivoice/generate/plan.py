@@ -19,7 +19,9 @@ from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
 from ..text.languages import language_id, own_languages
 from ..text.pauses import Piece, split_pauses
+from ..text.removed import Removed
 from ..text.tags import tag_warnings
+from ..text.vocabulary import is_one_word
 from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .chunks import plan_chunks
 from .presets import shortcuts_of
@@ -35,8 +37,8 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
 
     Raises InputError or TextError, which name the field, what was given and what is allowed.
     """
-    request = checked_request(request)
-    spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text)))
+    request, removed = checked_request(request), Removed()
+    spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text), removed), removed)
     text = " ".join(join_lines(piece.text) for piece in spoken)
     language = language_id(request.language)
     instruct = _instruct(request.design, text)
@@ -64,18 +66,18 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
         chunked=chunked,
         tail_samples=tail_samples,
         target_samples=exact,
-        warnings=(*tag_warnings(text), *_warnings(request, language, instruct)),
+        warnings=(*removed.warnings(), *tag_warnings(text), *_warnings(request, language, instruct, chunks[0].text)),
     )
 
 
-def _spoken(pieces: Sequence[Piece]) -> tuple[list[Piece], float]:
+def _spoken(pieces: Sequence[Piece], removed: Removed) -> tuple[list[Piece], float]:
     """Return the cleaned pieces, and the seconds of silence at the end if the last piece has no words."""
     last = pieces[-1]
     tail = last.pause_seconds if len(pieces) > 1 and not last.text.strip() else 0.0
     spoken = pieces[:-1] if tail else pieces
     if len(pieces) == 1:  # upstream's estimate counts its outer spaces
-        return [Piece(last.pause_seconds, speakable_lines(last.text))], 0.0
-    return [Piece(piece.pause_seconds, speakable_lines(piece.text.strip())) for piece in spoken], tail
+        return [Piece(last.pause_seconds, speakable_lines(last.text, removed))], 0.0
+    return [Piece(piece.pause_seconds, speakable_lines(piece.text.strip(), removed)) for piece in spoken], tail
 
 
 def checked_request(request: GenerationRequest) -> GenerationRequest:
@@ -117,9 +119,16 @@ def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:
     return render_design(design, text)
 
 
-def _warnings(request: GenerationRequest, language: str | None, instruct: str | None) -> list[str]:
-    """Return what the user should know about settings that are allowed but work against each other or the model."""
+def _warnings(request: GenerationRequest, language: str | None, instruct: str | None, start: str) -> list[str]:
+    """Return what the user should know about settings that are allowed but work against each other or the model.
+
+    start: the first chunk; without a voice it sets the voice of the others.
+    """
     warnings = []
+    if request.voice is None and is_one_word(start):
+        warnings.append(
+            f"{start.strip()[:40]!r} alone, without a voice, is often spoken badly: write a longer text, or use a voice"
+        )
     if instruct is not None and request.voice is None and language not in (None, "zh", "en"):
         warnings.append(
             f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"

@@ -11,7 +11,7 @@ from ..errors import AudioError, InputError, TextError
 from ..intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from ..intake.text_in import clean_text
 from ..text.characters import end_punctuation
-from ..text.clean import speakable
+from ..text.clean import plain_text, speakable
 from ..text.duration import rate_fault
 from ..text.languages import language_label
 from ..types import GenerationPlan, VoicePrompt, Waveform
@@ -94,6 +94,6 @@ def _transcript(text: str) -> str:
     if not text.strip():
         return ""
     try:
-        return end_punctuation(speakable(text))
+        return end_punctuation(speakable(plain_text(text)))
     except TextError:
         raise TextError("the transcript has no word in it: write what the recording says, or leave it empty") from None

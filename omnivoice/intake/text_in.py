@@ -14,6 +14,7 @@ import unicodedata
 from .limits import MAX_TEXT_CHARS, check_text_length
 
 _LINES = re.compile(r"[\x0b\x0c\x85]")  # vertical tab, form feed, next line
+_SOFT_HYPHEN = re.compile(r"\xad[ \t]*(?:\r\n|\r|\n)[ \t]*(?=\w)")  # the rest of the word is on the next line
 _SPACES = re.compile(r"[\x1c-\x1f]")  # information separators
 _DROPPED = re.compile(
     r"[\x00-\x08\x0e-\x1b\x7f-\x9f\xad"  # C0, C1, soft hyphen
@@ -27,13 +28,14 @@ _JOINERS = re.compile(r"[\u180e\u200c\u200d]+")  # Mongolian vowel separator, no
 def clean_text(text: object, *, name: str = "text", limit: int = MAX_TEXT_CHARS) -> str:
     """Return `text` without lone surrogates and without control, direction and zero-width characters.
 
-    Tab, LF and CR stay; VT, FF and NEL become LF; the four information separators become spaces. Of a run of joiners
-    between two letters or marks the first stays; other joiners are removed. Cleaning twice changes nothing more, takes
-    time linear in the length, and always gives text that UTF-8 can encode. Raises TextError, which calls the text
-    `name`, unless it is a str of at most `limit` characters.
+    Tab, LF and CR stay, except after a soft hyphen, which cuts a word there; VT, FF and NEL become LF; the four
+    information separators become spaces. Of a run of joiners between two letters or marks the first stays; other
+    joiners are removed. Cleaning twice changes nothing more, takes time linear in the length, and always gives text
+    that UTF-8 can encode. Raises TextError, which calls the text `name`, unless it is a str of at most `limit`
+    characters.
     """
     checked = check_text_length(text, name=name, limit=limit)
-    plain = _DROPPED.sub("", _SPACES.sub(" ", _LINES.sub("\n", checked)))
+    plain = _DROPPED.sub("", _SOFT_HYPHEN.sub("", _SPACES.sub(" ", _LINES.sub("\n", checked))))
     return _JOINERS.sub(_keep_between_letters, plain)
 
 

@@ -3,8 +3,9 @@
 There are two steps because upstream measures and cuts the text as typed, and tidies it only for the prompt.
 `speakable` is not in upstream: it removes what the model would turn into noise, and leaves well-formed text unchanged,
 double spaces included. Its result is estimated and chunked. `prompt_text` is upstream's tidying
-(models/omnivoice.py:1698) and is applied by `build_prompt`. Neither normalises to NFC or changes combining marks;
-`intake.text_in` has already removed invisible characters. Numbers and abbreviations stay unchanged.
+(models/omnivoice.py:1698) and is applied by `build_prompt`. Neither normalises to NFC or changes combining marks:
+`plain_text` comes first, for whatever people type or paste; `intake.text_in` has already removed invisible characters.
+Numbers and abbreviations stay unchanged.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import unicodedata
 
 from ..errors import TextError
 from .characters import HAN, TATWEEL, is_spoken, is_unspaced, marks
+from .line_ends import join_cut_words
+from .markup import without_markup
+from .removed import Removed
 from .tags import canonical_tags
 
 _SPACES = re.compile(
@@ -40,26 +44,38 @@ MAX_MARKS = 20  # combining marks on one letter
 MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
 
 
+def plain_text(text: str, removed: Removed | None = None) -> str:
+    """Return `text` in NFC, without markup, with one kind of space and line break, and with words at line ends whole.
+
+    The tokenizer normalises to NFC, as upstream's does; done first, it makes a decomposed text as long, and cut in the
+    same places, as the composed one.
+    """
+    plain = unicodedata.normalize("NFC", without_markup(unicodedata.normalize("NFC", text), removed or Removed()))
+    return join_cut_words(_SPACES.sub(" ", _LINES.sub("\n", plain)))
+
+
 def speakable(text: str) -> str:
     """Return `text` on one line, without what cannot be spoken; raises TextError if nothing is left."""
     return join_lines(speakable_lines(text))
 
 
-def speakable_lines(text: str) -> str:
+def speakable_lines(text: str, removed: Removed | None = None) -> str:
     """Return the result of `speakable` with its line breaks, as LF, for `chunk_sentences`.
 
     There is at most one blank line in a row. Markup symbols and special tokens become spaces, runs of symbols are
     shortened, lines without a letter or number are removed, and tags get the spelling that the model was trained on.
-    Raises TextError if nothing is left to speak.
+    `removed` notes all this. Raises TextError if nothing is left to speak.
     """
-    plain = _SPACES.sub(" ", _LINES.sub("\n", text))
-    plain = _UNSPOKEN.sub(" ", _SPECIAL.sub(" ", plain))
-    plain = _LOOSE_UNDERSCORES.sub(" ", _RULE.sub(" ", plain))
-    plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain)))
+    removed = removed or Removed()
+    plain = removed.blank("tokens", _SPECIAL, _SPACES.sub(" ", _LINES.sub("\n", text)))
+    for pattern in (_UNSPOKEN, _RULE, _LOOSE_UNDERSCORES):
+        plain = removed.blank("symbols", pattern, plain)
+    plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain), removed))
     lines = plain.split("\n")
     if len(lines) > 1:  # a single line keeps its outer spaces, because they count in upstream's estimate
         lines = [line.strip(" \t") for line in lines]
     kept = [line for line in lines if not line or any(map(is_spoken, line))]
+    removed.add("symbols", *(char for line in lines if not any(map(is_spoken, line)) for char in line))
     result = re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
     result = result.strip("\n")
     if not any(map(is_spoken, result)):
@@ -116,7 +132,7 @@ def _is_cjk(char: str) -> bool:
     return is_unspaced(char) and ("\u2e80" <= char <= "\ua4cf" or char >= "\uf900")
 
 
-def _shorten_runs(text: str) -> str:
+def _shorten_runs(text: str, removed: Removed) -> str:
     """Return `text` with shorter runs of symbols: at most 3 of the same (6 of a stop), 3 emoji, and 12 in all.
 
     Spaces in between do not count. Square brackets always stay, because tags consist of them. A letter keeps up to 20
@@ -130,6 +146,7 @@ def _shorten_runs(text: str) -> str:
         if kind[0] == "M" or char == TATWEEL:
             combining += 1
             if combining > MAX_MARKS or dropping:
+                removed.add("runs", f"◌{char}")
                 continue
         elif kind[0] in "LN":
             last, same, emoji, symbols, combining, dropping = "", 0, 0, 0, 0, False
@@ -144,6 +161,7 @@ def _shorten_runs(text: str) -> str:
             dropping = same > repeats or (kind == "So" and emoji > MAX_REPEATS) or symbols > MAX_SYMBOLS
             dropping = dropping and char not in "[]"
             if dropping:
+                removed.add("runs", char)
                 continue
         kept.append(char)
     return "".join(kept)

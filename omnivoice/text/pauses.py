@@ -1,8 +1,9 @@
-"""Pauses written in the text: `[pause 0.5s]`, `[pause 300ms]`, `[pause]`, and SSML's `<break time="500ms"/>`.
+"""Pauses written in the text: `[pause 0.5s]`, `[pause 300ms]`, `[pause]`, SSML's `<break time="500ms"/>`, scene breaks.
 
 The model cannot be silent for a given time, and its pauses at punctuation vary. So the text is cut at each mark, the
 pieces are spoken separately, and exactly that many zero samples are put between them. Marks are found before cleaning,
-which would remove their brackets. Other SSML tags are removed and their text stays.
+which would remove their brackets. A scene break is a line of marks, such as `* * *` or `———`, between two texts; it
+lasts as long as `[pause]`. Other markup is removed and its text stays.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 
 from ..errors import TextError
 from ..intake.limits import MAX_PAUSE_SECONDS, MAX_PAUSES, MAX_PAUSES_SECONDS
+from .characters import is_spoken
+from .clean import plain_text
+from .removed import Removed
 
 DEFAULT_SECONDS = 0.5  # of a pause without a time
 _TIME = r"(\d{1,9}(?:\.\d{1,9})?)[ \t]*(ms|s)?"
@@ -21,10 +25,9 @@ _PAUSE = re.compile(
     re.IGNORECASE,
 )
 _ATTEMPT = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]|<break\b[^<>\n]{0,100}>", re.IGNORECASE)
-_SSML = re.compile(
-    r"</?(?:speak|voice|prosody|emphasis|say-as|phoneme|sub|lang|audio|mark|[ps])"
-    r"(?:[ \t]+[\w:-]+=[\"'][^\"'<>\n]{0,200}[\"'])*[ \t]*/?>",
-    re.IGNORECASE,
+_MARKS = r"[*＊⁎⁑⁂⁕※#＃§=＝+~〜～_＿\-‐-―−•·∙⋅・.…⋯☆★☙❦❧✀-➿\u2500-\u25ff]"
+_SCENE = re.compile(
+    rf"^[ \t]*{_MARKS}(?:{_MARKS}|[ \t\ufe0f])*(?:\n\s*{_MARKS}(?:{_MARKS}|[ \t\ufe0f])*)*$", re.MULTILINE
 )
 
 
@@ -36,34 +39,53 @@ class Piece:
     text: str
 
 
-def split_pauses(text: str) -> list[Piece]:
-    """Return `text` cut at its pause marks, without the marks; a text without marks is one piece with no pause.
+def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
+    """Return the plain text cut at its pause marks, without them; a text without marks is one piece with no pause.
 
-    Pauses without text between them add up. Raises TextError for a mark that cannot be read, for a pause above 30 s,
-    and for more than 2,000 pauses or 10 minutes of them in all.
+    Pauses without text between them add up. `removed` notes the markup. Raises TextError for a mark that cannot be
+    read, for a pause above 30 s, and for more than 2,000 pauses or 10 minutes of them in all.
     """
-    text = _SSML.sub(" ", text)
+    removed = removed or Removed()
+    text = plain_text(text, removed)
     pieces: list[Piece] = []
     end, pause, count, total = 0, 0.0, 0, 0.0
-    for mark in _PAUSE.finditer(text):
-        before = text[end : mark.start()]
-        if before.strip():
+    for start, stop, seconds in _pauses(text):
+        before = _words(text[end:start], removed)
+        if before:
             pieces.append(Piece(pause, before))
             pause = 0.0
-        seconds = _seconds(mark)
-        count, total, pause, end = count + 1, total + seconds, pause + seconds, mark.end()
+        count, total, pause, end = count + 1, total + seconds, pause + seconds, stop
         if count > MAX_PAUSES or total > MAX_PAUSES_SECONDS:
             raise TextError(
                 f"a text can have at most {MAX_PAUSES} pauses and {MAX_PAUSES_SECONDS} s of them in all, got more: "
                 "split the text"
             )
-    pieces.append(Piece(pause, text[end:]))
-    if not pieces[-1].text.strip() and len(pieces) > 1 and pause == 0:
-        pieces.pop()
+    if not pieces or pause or any(map(is_spoken, text[end:])):
+        pieces.append(Piece(pause, _words(text[end:], removed) if pieces else text[end:]))
     for piece in pieces:
         if odd := _ATTEMPT.search(piece.text):
             raise TextError(f"the pause {odd[0][:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]")
     return pieces
+
+
+def _words(piece: str, removed: Removed) -> str:
+    """Return `piece`, or nothing if there is no word in it, which would leave the model without a text."""
+    if any(map(is_spoken, piece)):
+        return piece
+    removed.add("symbols", *piece)
+    return ""
+
+
+def _pauses(text: str) -> list[tuple[int, int, float]]:
+    """Return (start, end, seconds) of every pause mark and of every scene break that is between two words, in order."""
+    found = [(mark.start(), mark.end(), _seconds(mark)) for mark in _PAUSE.finditer(text)]
+    scenes = list(_SCENE.finditer(text))
+    if not scenes:
+        return found
+    words = _PAUSE.sub(lambda mark: " " * len(mark[0]), text)
+    spoken = [place for place, char in enumerate(words) if is_spoken(char)] or [0]
+    inside = (scene for scene in scenes if spoken[0] < scene.start() < spoken[-1])
+    return sorted([*found, *((scene.start(), scene.end(), DEFAULT_SECONDS) for scene in inside)])
 
 
 def _seconds(mark: re.Match[str]) -> float:

@@ -22,7 +22,7 @@ from ..errors import FileError, InputError
 from ..intake.audio_files import read_audio
 from ..intake.limits import MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
 from ..intake.text_in import clean_text
-from ..text.clean import speakable
+from ..text.clean import plain_text, speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
 from ..text.languages import language_id, own_languages
@@ -133,7 +133,7 @@ def _text(text: str, name: str) -> str:
     cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
     if not cleaned:
         raise InputError(f"{name} is empty: write the words of the recording")
-    return speakable(cleaned)
+    return speakable(plain_text(cleaned))
 
 
 def _language(name: str | None) -> str | None:
