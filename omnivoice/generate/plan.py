@@ -126,9 +126,7 @@ def _warnings(request: GenerationRequest, language: str | None, instruct: str | 
     """
     warnings = []
     if request.voice is None and is_one_word(start):
-        warnings.append(
-            f"{start.strip()[:40]!r} alone, without a voice, is often spoken badly: write a longer text, or use a voice"
-        )
+        warnings.append("one word without a voice is often spoken badly: write a longer text, or use a voice")
     if instruct is not None and request.voice is None and language not in (None, "zh", "en"):
         warnings.append(
             f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"

@@ -119,7 +119,7 @@ def test_the_report_names_what_was_asked_and_what_came(nodes, model) -> None:
         "unconditional_every 2"
     )
     assert "warning: approximate: " in report and "every 2 steps" in report and "sneeze" in report
-    plain = speak(nodes, model, text="Hello.")[3][0]
+    plain = speak(nodes, model, text="Hello there.")[3][0]
     assert "settings" not in plain and "warning" not in plain and "graphs" not in plain
 
 
@@ -158,22 +158,24 @@ def test_a_wrong_line_is_named_by_its_number_in_the_text(nodes, model) -> None:
 
 
 def test_warnings_of_a_batch_say_which_item(nodes, model, host) -> None:
-    _, _, _, reports = speak(nodes, model, text=["Hello.", "[sneeze] Bye.", "Good."], unconditional_every=2)
+    _, _, _, reports = speak(
+        nodes, model, text=["Hello there.", "[sneeze] Bye now.", "Good day."], unconditional_every=2
+    )
     assert ["sneeze" in report for report in reports] == [False, True, False]
     assert all("warning: approximate" in report for report in reports)
     shown, node_id = host.texts[-1]
     assert node_id == "7"
     summary, *warnings = shown.splitlines()
     assert summary.startswith("3 recordings, ")
-    assert sorted(line.partition(":")[0] for line in warnings) == ["approximate", 'item 2 of 3 ("[sneeze] Bye.")']
-    speak(nodes, model, text=["[sneeze] A."] + ["[sneeze] B."] * 7 + ["C."])
+    assert sorted(line.partition(":")[0] for line in warnings) == ["approximate", 'item 2 of 3 ("[sneeze] Bye now.")']
+    speak(nodes, model, text=["[sneeze] A b."] + ["[sneeze] B c."] * 7 + ["C d."])
     (line,) = host.texts[-1][0].splitlines()[1:]
-    assert line.startswith('item 1 of 9 ("[sneeze] A."), item 2 of 9 ') and " and 3 more: " in line
+    assert line.startswith('item 1 of 9 ("[sneeze] A b."), item 2 of 9 ') and " and 3 more: " in line
 
 
 def test_progress_is_shown_on_the_node(nodes, model, host, loaded_pack, monkeypatch) -> None:
     monkeypatch.setattr(loaded_pack.host.progress, "PAUSE", 0)
-    audios, *_ = speak(nodes, model, text=["Hello.", "There."], steps=2)
+    audios, *_ = speak(nodes, model, text=["Hello there.", "There it is."], steps=2)
     *lines, summary = [text for text, node_id in host.texts if node_id == "7"]
     assert [line.partition(",")[0] for line in lines] == ["chunk 2 of 2", "chunk 2 of 2"]
     assert all(line.endswith(" left") for line in lines) and lines[-1].endswith("0:00 left")
@@ -183,7 +185,7 @@ def test_progress_is_shown_on_the_node(nodes, model, host, loaded_pack, monkeypa
 
 def test_progress_is_not_shown_all_the_time(nodes, model, host, loaded_pack, monkeypatch) -> None:
     monkeypatch.setattr(loaded_pack.host.progress, "PAUSE", 3600)
-    speak(nodes, model, text="Hello.", steps=4)
+    speak(nodes, model, text="Hello there.", steps=4)
     assert len(host.texts) == 2 and "0 steps" not in host.texts[1][0]  # the first step, and the summary
     assert host.texts[1][0].endswith("4 steps, guidance 2")
 
@@ -192,10 +194,10 @@ def test_progress_is_not_shown_all_the_time(nodes, model, host, loaded_pack, mon
     "language, shown", [("English", "English"), ("en", "en"), ("en-US", "en-US"), ("auto", "auto")]
 )
 def test_language_as_name_id_or_tag(nodes, model, language, shown) -> None:
-    (waveform, *_), _, _, (report,) = speak(nodes, model, text="Hello.", language=language)
+    (waveform, *_), _, _, (report,) = speak(nodes, model, text="Hello there.", language=language)
     assert f"language: {shown}" in report and "warning" not in report
     if shown != "auto":
-        english = speak(nodes, model, text="Hello.", language="en")[0][0]
+        english = speak(nodes, model, text="Hello there.", language="en")[0][0]
         assert torch.equal(waveform["waveform"], english["waveform"])
 
 
