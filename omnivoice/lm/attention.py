@@ -24,6 +24,9 @@ from .layout import Spans
 # (q [Q, H, D], k [L, Hkv, D], v [L, Hkv, D], query spans, key spans) -> [Q, H, D]
 Kernel = Callable[[Tensor, Tensor, Tensor, Spans, Spans], Tensor]
 
+# enable_gqa exists since torch 2.5, but torch 2.6, and some other devices, attend with the slow math kernel then, which
+# also rounds otherwise. From this version on, CPUs are known not to: they give what repeated heads give, bit for bit.
+GROUPED_HEADS_ON_CPU = (2, 13)
 TOLERANCE = 0.02  # for values of about 1 in bfloat16; a wrong kernel differs by far more
 
 
@@ -44,7 +47,7 @@ def reads_lengths_on_device(device: torch.device, dtype: torch.dtype, heads: int
 
 def attend_by_length(q: Tensor, k: Tensor, v: Tensor, queries: Spans, keys: Spans) -> Tensor:
     """Compute the same with one call for each run of documents that have the same lengths."""
-    native = q.device.type == "cpu" and TORCH_VERSION >= (2, 5)  # elsewhere enable_gqa may select the slow math kernel
+    native = q.device.type == "cpu" and TORCH_VERSION >= GROUPED_HEADS_ON_CPU
     k, v = (t[: sum(keys.lengths)] for t in (k, v))
     if not native:
         k, v = repeat_heads(k, q.shape[1]), repeat_heads(v, q.shape[1])

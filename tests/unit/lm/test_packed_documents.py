@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from omnivoice.config import LMConfig
 from omnivoice.lm import OmniVoiceLM, PackedLayout, attention, body
@@ -75,6 +76,18 @@ def test_torch_2_4_computes_the_same_without_grouped_heads(lm, monkeypatch):
     monkeypatch.setattr(attention, "TORCH_VERSION", (2, 4))
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda q, k, v: attend(q, k, v))  # takes nothing newer
     assert torch.equal(lm(x, packed), expected)
+
+
+def test_no_version_of_torch_attends_with_the_slow_math_kernel(lm):
+    class Recorder(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            called.add(func.name())
+            return func(*args, **(kwargs or {}))
+
+    called = set()
+    with Recorder():
+        lm(rows(48), layout([7, 40, 1], [2, 11, 1]))
+    assert "aten::_scaled_dot_product_flash_attention_for_cpu" in called and "aten::bmm" not in called
 
 
 def test_targets_only_equals_the_tail_of_all_rows(lm):
