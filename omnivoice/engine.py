@@ -88,6 +88,8 @@ class Engine:
         """
         if dtype is not None and dtype not in COMPUTE_DTYPES:
             raise InputError(f"dtype must be torch.float32, bfloat16, float16 or float64, got {dtype}")
+        if body_dtype is not None and ops is PLAIN_OPS:
+            raise InputError(f"body_dtype {body_dtype} needs `ops` whose layers cast their weights: leave it out")
         where = torch.device(device)
         target = where if compute_device is None else torch.device(compute_device)
         files = locate_checkpoint(folder, codec_folder)

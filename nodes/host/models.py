@@ -29,10 +29,8 @@ from . import folders, values
 
 FOLDER = "omnivoice"
 GRAPH_MODES = ("auto", "off")
-FP8, STORED_IN_8_BITS = (
-    "fp8",
-    torch.float8_e4m3fn,
-)  # of the dtypes of this node only: the engine's own layers cannot cast
+# A choice of this node only, because the engine's own layers do not cast their weights.
+FP8, STORED_IN_8_BITS = "fp8", torch.float8_e4m3fn
 NO_MODEL = "no model found in models/omnivoice"
 HOW_TO_GET = (
     "run the node OmniVoice Download once, or put a model folder (config.json, model.safetensors, tokenizer.json, "

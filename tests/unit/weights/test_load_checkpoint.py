@@ -11,7 +11,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from omnivoice import CheckpointError, Engine, FileError, GenerationRequest, OmniVoiceError, Sampling, Waveform, devices
+from omnivoice import (
+    CheckpointError,
+    Engine,
+    FileError,
+    GenerationRequest,
+    InputError,
+    OmniVoiceError,
+    Sampling,
+    Waveform,
+    devices,
+)
 from omnivoice.lm.fused import fused_rows
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.types import ALL_SPEEDUPS
@@ -121,11 +131,13 @@ class CastingLinear(torch.nn.Linear):
         return torch.nn.functional.linear(x, self.weight.to(x.dtype), self.bias)
 
 
+CASTING_OPS = dataclasses.replace(PLAIN_OPS, Linear=CastingLinear)
+
+
 @pytest.mark.parametrize("fused", [True, False])
 def test_the_matrices_of_the_body_can_be_stored_in_8_bits(checkpoint, fused):
     speedups = dataclasses.replace(ALL_SPEEDUPS, fused_linears=fused)
-    ops = dataclasses.replace(PLAIN_OPS, Linear=CastingLinear)
-    small = Engine.load(checkpoint, ops=ops, body_dtype=torch.float8_e4m3fn, speedups=speedups)
+    small = Engine.load(checkpoint, ops=CASTING_OPS, body_dtype=torch.float8_e4m3fn, speedups=speedups)
     whole = Engine.load(checkpoint, speedups=speedups)
     stored, expected = small.lm.state_dict(), whole.lm.state_dict()
     assert {name for name, weight in stored.items() if weight.dtype == torch.float8_e4m3fn} == {
@@ -278,7 +290,9 @@ def test_overflow_in_half_precision_is_not_called_damage(folder):
         Engine.load(folder, dtype=torch.float16)
     Engine.load(folder, dtype=torch.bfloat16)
     with pytest.raises(CheckpointError, match=r"o_proj.weight overflows in float8_e4m3fn: load it as bf16 or fp32"):
-        Engine.load(folder, dtype=torch.bfloat16, body_dtype=torch.float8_e4m3fn)
+        Engine.load(folder, dtype=torch.bfloat16, ops=CASTING_OPS, body_dtype=torch.float8_e4m3fn)
+    with pytest.raises(InputError, match=r"body_dtype torch.float8_e4m3fn needs `ops` whose layers cast their weights"):
+        Engine.load(folder, body_dtype=torch.float8_e4m3fn)
 
 
 def test_vocabulary_that_does_not_fit_is_refused(folder):
