@@ -198,10 +198,10 @@ class Stage:
                 weight.copy_(weight.to(torch.float8_e4m3fn))
         return engine
 
-    def load(self):
+    def load(self, dtype=DTYPE, graphs=True):
         """A model whose graphs are captured on the simulated device."""
-        model = self.host.models.load_model("M", DTYPE, "auto")
-        graphs = self.parts["omnivoice.generate.graphs"].StepGraphs(SimulatedCapturer(self.cuda))
+        model = self.host.models.load_model("M", dtype, "auto")
+        graphs = self.parts["omnivoice.generate.graphs"].StepGraphs(SimulatedCapturer(self.cuda), enabled=graphs)
         object.__setattr__(model.engine.sampler, "graphs", graphs)
         return model
 
@@ -221,6 +221,14 @@ class Stage:
             "report": [*speech.notes],
             "pinned": sum(sum(pages.pins) for pages in Pages.every),
         }
+
+    def half_precision(self):
+        """Whether graphs change no token in float16."""
+        spoken = []
+        for graphs in (True, False):
+            speech = self.host.speech.speak(self.load("fp16", graphs), {"": self.request()})[""]
+            spoken.append((speech.codes[0], *speech.notes))
+        return [torch.equal(spoken[0][0], spoken[1][0]), spoken[0][1], spoken[1][1]]
 
     def same_voice(self, model):
         """Whether a recording becomes the same codes."""
@@ -302,6 +310,7 @@ def story(stage):
     stage.take_away(first)
     told["LoRA after eviction"] = stage.speak(adapted, merged)
     told["without LoRA"] = stage.speak(first)
+    told["half precision"] = stage.half_precision()
     told["voice"] = stage.same_voice(first)
     told["cancelled"] = stage.cancel(first)
     if MODE == "dynamic":

@@ -74,6 +74,12 @@ def test_graphs_are_used_wherever_all_weights_are_on_the_gpu(told: dict) -> None
         assert report == [NOT_USED + problem]
 
 
+def test_graphs_change_no_token_in_half_precision(told: dict) -> None:
+    equal, with_graphs, without = told["half precision"]
+    assert equal and without == f"{NOT_USED}they are switched off"
+    assert (with_graphs == USED) == told["graphs"]
+
+
 def test_a_graph_serves_until_its_weights_are_elsewhere(told: dict) -> None:
     """With DynamicVRAM a LoRA is written over the weights where they are. Other patchers swap them."""
     captured = {name for name in RUNS if told[name]["captured"]}
