@@ -21,28 +21,33 @@ import torch
 from torch import nn
 
 from ...omnivoice.generate.addresses import Addresses, FindAddresses, weight_addresses
+from ...omnivoice.generate.approximate import is_approximate
+from ...omnivoice.generate.graphs import pays
 from ...omnivoice.ops import PAGED
+from ...omnivoice.types import GenerationPlan
 from .models import LoadedModel
 
 NO_ROOM = "there is not enough free memory on the GPU to keep all weights there"
 
 
 @contextmanager
-def in_place(model: LoadedModel, memory: float) -> Iterator[FindAddresses]:
-    """Keep the weights in place while the block runs, if graphs are wanted; yields where they are then.
+def in_place(model: LoadedModel, plans: Sequence[GenerationPlan], memory: float) -> Iterator[FindAddresses]:
+    """Keep the weights in place while the block runs, if graphs are wanted for these plans; yields where they are then.
 
     memory: bytes that the run needs besides the weights.
     """
     lm, patcher, device = model.engine.lm, model.lm, model.lm.load_device
     paged = [layer for layer in lm.modules() if getattr(layer, PAGED, None) is not None]
-    if not paged or not model.engine.sampler.graphs.wanted(device):
+    useful = any(pays(0, plan.request.sampling.steps) and not is_approximate(plan.request.sampling) for plan in plans)
+    if not paged or not useful or not model.engine.sampler.graphs.wanted(device):
         yield weight_addresses
         return
     find, layers = partial(weight_addresses, copies=_copies(patcher)), dict.fromkeys(paged)
     with ExitStack() as pins:
         if find(lm, device, held=layers).identity is not None:  # otherwise pins would not help
             held = _pinned(paged, device, pins)
-            if held is None or patcher.get_free_memory(device) - patcher.loaded_size() < memory:
+            weights = patcher.loaded_size() + model.decoder.model_size()
+            if held is None or patcher.get_free_memory(device) - weights < memory:
                 pins.close()
                 yield lambda module, device: Addresses(None, NO_ROOM)
                 return

@@ -43,7 +43,7 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     memory = model.engine.estimate_bytes(plans, free_bytes=free)
     mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
     on_step = _progress(sum(len(plan.chunks) for plan in plans), node_id)
-    with resident.in_place(model, memory) as addresses:
+    with resident.in_place(model, plans, memory) as addresses:
         spoken = model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
     return dict(zip(requests, spoken))
 

@@ -123,16 +123,15 @@ class StepGraphs:
         """Return why this batch has no graph; empty if one exists or shall be captured."""
         if not self.wanted(codes.device):
             return SWITCHED_OFF
-        if weights.identity is None:
-            return weights.problem
         if torch.is_grad_enabled():
             return GRADIENTS
-        if key in self._graphs:
-            return ""
-        if steps < MIN_STEPS:
+        exists = key in self._graphs
+        if steps < MIN_STEPS and not exists:
             return FEW_STEPS
-        if rows > MAX_ROWS:
+        if rows > MAX_ROWS and not exists:
             return MANY_ROWS
+        if weights.identity is None or exists:
+            return weights.problem
         return PAUSED if self._pauses.include(key) or self._pauses.include(None) else ""
 
     def _capture(

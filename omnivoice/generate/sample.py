@@ -107,9 +107,8 @@ class Sampler:
         if is_approximate(sampling) or not self.speedups.packed or not self.graphs.suit(self.device):
             return []
         config, extra = self.lm.config, filler(items)
-        rows = sum(item.length + item.frames * self.is_guided(sampling) for item in (*items, extra))
         place = (self.device, self.lm.get_dtype(), config.heads, config.kv_heads, config.head_dim)
-        return [extra] if pays(rows, steps) and reads_lengths_on_device(*place) else []
+        return [extra] if pays(self.rows([*items, extra], sampling), steps) and reads_lengths_on_device(*place) else []
 
     def _step(self, packed: PackedItems, codes: Tensor, sampling: Sampling, steps: int) -> Callable[[Tensor], Tensor]:
         """Return `predict` for this batch, as a CUDA graph where that pays: codes [K, sum of T] -> log-probabilities.

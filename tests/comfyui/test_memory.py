@@ -93,6 +93,7 @@ def test_pages_are_pinned_for_a_run_only_and_only_if_there_is_room(told: dict) -
     assert "cancelled" in runs and {run["pinned"] for run in runs.values()} == {0}
     unknown = set(RUNS) - set(compared(told))
     assert {name for name, run in runs.items() if not run.get("equal", True)} <= unknown
+    assert runs["few steps"]["report"] == [f"{NOT_USED}they do not pay below 12 steps"]
     if told["mode"] == "dynamic" and told["graphs"]:
         for name in ("room for some weights", "no room beside the weights"):
             assert runs[name]["report"] == [NOT_USED + NO_ROOM] and not runs[name]["replayed"]
