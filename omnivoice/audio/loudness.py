@@ -1,4 +1,4 @@
-"""Levels: RMS, mixing to one channel, and the level of the output.
+"""Levels: RMS, offsets, mixing to one channel, and the level of the output.
 
 The arithmetic is numpy's, whose summation order and float32 rounding upstream uses: the codes of a reference equal
 upstream's only if its level does, bit for bit. Nothing here measures loudness by a standard such as LUFS or limits
@@ -6,6 +6,9 @@ peaks: gains are plain factors.
 """
 
 from __future__ import annotations
+
+import operator
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -15,6 +18,15 @@ SPEECH_RMS = 0.1  # the level the model speaks at, models/omnivoice.py:775,898
 UNVOICED_PEAK = 0.5  # peak of an output without a reference, models/omnivoice.py:903
 RMS_FLOOR = 0.005  # the output follows the level of its reference down to 26 dB below speech
 SILENT_PEAK = 1e-6  # below it there is nothing to amplify, models/omnivoice.py:902
+# A mean of more than this share of the RMS is an offset, not a rounding or a rumble. A smaller one stays below the
+# threshold of silence (-50 dB) when speech is at its level, so it changes neither what is silent nor the level.
+OFFSET_SHARE = 0.03
+# The weights of channels whose roles are known from their number alone, in the order of WAV and FLAC: left, right,
+# centre, low frequencies, then the surrounds. They are those of ITU-R BS.775; low frequencies hold no speech.
+SIDE, SURROUND = 0.5**0.5, 0.5
+ROLE_WEIGHTS = MappingProxyType(
+    {6: (SIDE, SIDE, 1.0, 0.0, SURROUND, SURROUND), 8: (SIDE, SIDE, 1.0, 0.0, SURROUND, SURROUND, SURROUND, SURROUND)}
+)
 CANCELLED = 0.1  # mono RMS against the louder channel's: 20 dB down is no longer a mix but a cancellation
 
 
@@ -26,21 +38,49 @@ def rms(samples: Tensor) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
-    """Return the mean of the channels [1, N], as upstream does (models/omnivoice.py:765), and a warning or None.
+def without_offset(samples: Tensor) -> Tensor:
+    """Return samples [C, N] without the offset of each channel; the same tensor if none has one (`OFFSET_SHARE`)."""
+    if samples.numel() == 0:
+        return samples
+    means = samples.numpy().mean(axis=1, keepdims=True, dtype=np.float64)
+    levels = np.sqrt(np.square(samples.numpy(), dtype=np.float64).mean(axis=1, keepdims=True))
+    offsets = np.where(np.abs(means) > OFFSET_SHARE * levels, means, 0.0)
+    return torch.from_numpy((samples.numpy() - offsets).astype(np.float32)) if offsets.any() else samples
 
-    If the channels cancel each other out (the mean is 20 dB below the loudest), the loudest one is returned instead,
-    with a warning.
+
+def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
+    """Return the channels mixed to one, [1, N], without offsets (`without_offset`), and a problem or None.
+
+    Two channels give their mean, as upstream does (models/omnivoice.py:765). Of more channels upstream gives the mean
+    too, so that a voice in one of six is 15 dB too quiet. Here they are weighted by their roles where their number
+    tells them (`ROLE_WEIGHTS`), and the mix is as loud as the loudest of them, with no higher peak. If channels cancel
+    each other out (the mix is 20 dB below what they have), or if the sound is in a channel that is left out, the
+    loudest channel is returned instead, and the problem names it.
     """
-    if samples.shape[0] == 1:
+    samples = without_offset(samples)
+    C = samples.shape[0]
+    if C == 1:
         return samples, None
-    mono = torch.from_numpy(np.mean(samples.numpy(), axis=0, keepdims=True))
+    weights = ROLE_WEIGHTS.get(C)
+    if weights is None:
+        weights, mono = (1 / C,) * C, torch.from_numpy(np.mean(samples.numpy(), axis=0, keepdims=True))
+    else:
+        mono = (samples * samples.new_tensor(weights)[:, None]).sum(0, keepdim=True)
     levels = [rms(channel[None]) for channel in samples]
-    loudest = max(range(len(levels)), key=levels.__getitem__)
-    if rms(mono) < CANCELLED * levels[loudest]:
-        return samples[loudest : loudest + 1], (
-            f"the reference's channels cancel each other out: only channel {loudest + 1} of {len(levels)} is used"
+    loudest = max(range(C), key=levels.__getitem__)
+    heard = max(level for level, weight in zip(levels, weights) if weight)
+    expected = heard if C == 2 else max(map(operator.mul, weights, levels))
+    is_left_out = heard < CANCELLED * levels[loudest]
+    if is_left_out or rms(mono) < CANCELLED * expected:
+        where = f"channel {loudest + 1} of {C}"
+        problem = (
+            f"{where} has all its sound"
+            if is_left_out
+            else f"its channels cancel each other out, {where} is the loudest"
         )
+        return samples[loudest : loudest + 1], problem
+    if C > 2 and heard > 0:
+        mono = mono * min(heard / rms(mono), float(samples.abs().max() / mono.abs().max()))
     return mono, None
 
 

@@ -1,9 +1,10 @@
 """Preparing a recording to be encoded as a voice: one channel, 24 kHz, speech level, silences shortened.
 
-On an ordinary clip with a transcript the result equals upstream's create_voice_clone_prompt (models/omnivoice.py:729,
-preprocess_prompt=True) sample for sample. An unsuitable clip is refused with a reason or used with a warning
-(`PreparedReference.warnings`). As in upstream, peaks that amplification drives over 1 are clipped, since quiet clips
-are common. This module neither encodes nor transcribes.
+On an ordinary clip the result equals upstream's create_voice_clone_prompt (models/omnivoice.py:729,
+preprocess_prompt=True) sample for sample. A long recording without a transcript is cut where upstream cuts it, but
+from the first speech on, and what is left must hold speech, where upstream may make a voice of silence. An unsuitable
+clip is refused with a reason or used with a warning (`PreparedReference.warnings`). As in upstream, peaks that
+amplification drives over 1 are clipped, since quiet clips are common. This module neither encodes nor transcribes.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ..constants import HOP, SAMPLE_RATE
 from ..errors import AudioError
 from ..intake.limits import MAX_VOICE_SECONDS, MIN_VOICE_SECONDS
 from ..types import Waveform
-from .loudness import raise_to_speech, rms, to_mono
+from .loudness import raise_to_speech, rms, to_mono, without_offset
 from .resample import resample
 from .silence import SEEK_MS, Clip, grid_clip, remove_silence, silent_ranges
+from .speech import Speech, find_speech
 
 SILENT_RANGE = 2 / 32768  # peak to peak: one 16-bit step around a constant
 SILENT = "the reference is silent: check that the right track was recorded"
@@ -27,6 +29,10 @@ LOW_RATE_HZ = 16_000
 CLIPPED_PEAK, CLIPPED_SHARE = 0.9999, 5e-4
 SHORT_SECONDS = 1.0
 LONG_SECONDS = 20.0  # models/omnivoice.py:800, utils/audio.py:258
+# Up to this much before the first word is left to the ordinary trimming of silence, as in upstream; of more, a little
+# stays, since words begin softly. The same holds for what follows the last word of a cut recording.
+LEAD_SECONDS, KEPT_SECONDS = 1.0, 0.2
+FEW_SECONDS = 2.0  # of sound in what is left of a long recording
 LOWER_DB = -70.0  # 50 dB below speech level
 TRIM_LIMIT_MS, TRIM_SPEECH_MS, TRIM_SEARCH_MS = 15_000, 1_000, 10_000
 PAUSE_MS, PAUSE_DB = 100, -40.0  # a pause that may end a trimmed reference, utils/audio.py:278
@@ -46,17 +52,23 @@ def prepare_reference(waveform: Waveform, *, has_text: bool = True) -> PreparedR
     """Return what the codec encodes, from a recording of any rate and channel count.
 
     has_text: there is a transcript, so the recording must not be trimmed. Without one, a recording of more than 20 s
-    is trimmed to at most 15 s, up to a pause. Raises AudioError if the recording is empty or silent, holds NaN or
-    infinite samples, is shorter than 0.5 s or longer than 60 s, or has a rate outside 4,000-384,000 Hz.
+    begins at its first speech, and is trimmed to at most 15 s, up to a pause, if more than 20 s are left. Raises
+    AudioError if the recording is empty or silent, holds NaN or infinite samples, is shorter than 0.5 s or longer than
+    60 s, has a rate outside 4,000-384,000 Hz, or if no speech is found in one that is to be trimmed.
     """
     warnings: list[str] = []
     _refuse_unusable(waveform)
     samples = resample_audible(_mono(waveform, warnings), waveform.sample_rate, SILENT)
+    is_long, start = not has_text and samples.shape[1] / SAMPLE_RATE > LONG_SECONDS, 0
+    if is_long:
+        start = _start(samples)
+        samples = samples[:, start:]
     level = rms(samples)
-    samples = raise_to_speech(samples, level)
-    if not has_text and samples.shape[1] / SAMPLE_RATE > LONG_SECONDS:
-        samples = _trim_long(samples, warnings)
-    samples = _shorten_silences(samples, warnings)
+    raised = raise_to_speech(samples, level)
+    if is_long:
+        raised = _trim_long(raised, samples, warnings)
+        warnings.append(_which_part(waveform.seconds, start / SAMPLE_RATE, raised.shape[1] / SAMPLE_RATE))
+    samples = _shorten_silences(raised, warnings)
     _warn_of_length_and_end(samples, warnings)
     N = samples.shape[1] // HOP * HOP
     return PreparedReference(samples[:, :N], level, tuple(warnings))
@@ -94,17 +106,70 @@ def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
         warnings.append(
             f"the reference's sample rate is {waveform.sample_rate} Hz: below {LOW_RATE_HZ} Hz the voice sounds dull"
         )
-    mono, cancelled = to_mono(waveform.samples)
-    if cancelled:
-        warnings.append(cancelled)
+    mono, problem = to_mono(waveform.samples)
+    if problem:
+        warnings.append(f"only one channel of the reference is used: {problem}")
     size = mono.abs()
-    if float((size >= CLIPPED_PEAK).to(torch.float32).mean()) > CLIPPED_SHARE:
+    if _share(size >= CLIPPED_PEAK) > CLIPPED_SHARE or _is_clipped_off_centre(waveform.samples):
         warnings.append("the reference is clipped (many samples at or over full scale): record it more quietly")
         mono = mono / max(1.0, float(size.max()))
     return mono
 
 
-def _trim_long(samples: Tensor, warnings: list[str]) -> Tensor:
+def _share(these: Tensor) -> float:
+    return float(these.to(torch.float32).mean())
+
+
+def _is_clipped_off_centre(samples: Tensor) -> bool:
+    """Whether a recording with an offset is clipped: once the offset is removed, its peaks are not at full scale."""
+    size = samples.abs()
+    return without_offset(samples) is not samples and _share((size >= CLIPPED_PEAK) & (size <= 1)) > CLIPPED_SHARE
+
+
+def _start(samples: Tensor) -> int:
+    """Return the sample at which the voice of a long recording begins: 0, or a little before the first speech."""
+    speech = _speech(samples)
+    return 0 if speech.start <= LEAD_SECONDS * SAMPLE_RATE else speech.start - round(KEPT_SECONDS * SAMPLE_RATE)
+
+
+def _speech(samples: Tensor) -> Speech:
+    speech = find_speech(samples, SAMPLE_RATE)
+    if speech is None:
+        raise AudioError(
+            "no speech was found in the reference, which is long and has no transcript, only silence, steady noise or "
+            "short sounds: cut 3-10 s of one speaker out of it, or add the words that are spoken in it"
+        )
+    return speech
+
+
+def _trim_long(raised: Tensor, samples: Tensor, warnings: list[str]) -> Tensor:
+    """Return what is used of a recording that begins with speech, and check that it is speech.
+
+    raised: `samples` at the level of speech. Their own level is what tells the noise of a room from a voice.
+    """
+    if raised.shape[1] / SAMPLE_RATE > LONG_SECONDS:
+        raised = _cut_long(raised)
+    speech = _speech(samples[:, : raised.shape[1]])
+    if raised.shape[1] - speech.end > LEAD_SECONDS * SAMPLE_RATE:
+        raised = raised[:, : speech.end + round(KEPT_SECONDS * SAMPLE_RATE)]
+    if not speech.is_clear:
+        warnings.append(
+            "the reference's level hardly changes, so it may be noise rather than speech: listen to it, and cut 3-10 s "
+            "of one speaker out of it"
+        )
+    elif speech.seconds < FEW_SECONDS:
+        warnings.append(
+            f"only {speech.seconds:.1f} s of the reference seem to be speech: cut 3-10 s of one speaker out of it"
+        )
+    return raised
+
+
+def _which_part(seconds: float, start: float, used: float) -> str:
+    part = f"{start:.1f}-{start + used:.1f} s, from the first speech on," if start else f"its first {used:.1f} s"
+    return f"the reference is {seconds:.1f} s long and has no transcript: only {part} are used"
+
+
+def _cut_long(samples: Tensor) -> Tensor:
     """Keep at most the first 15 s, up to the last pause that has at least 1 s of audio before it.
 
     Without such a pause, cut in the quietest 100 ms between 10 and 15 s. Upstream (utils/audio.py:249) cuts at exactly
@@ -119,10 +184,6 @@ def _trim_long(samples: Tensor, warnings: list[str]) -> Tensor:
         if start >= first_audio_ms + TRIM_SPEECH_MS and start + PAUSE_MS <= TRIM_LIMIT_MS
     ]
     end = ends[-1] if ends else _quietest_end(clip)
-    warnings.append(
-        f"the reference is {samples.shape[1] / SAMPLE_RATE:.1f} s long and has no transcript: "
-        f"only its first {end / 1000:.1f} s are used"
-    )
     return clip.cut(0, end).samples[None]
 
 

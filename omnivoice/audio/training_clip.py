@@ -1,8 +1,9 @@
 """Preparing a recording for training: one channel, 24 kHz, peak 0.9, a whole number of frames.
 
 On an ordinary clip the samples equal those of upstream's data extraction (data/dataset.py:434, utils/audio.py:69), up
-to the last frame: upstream pads it with zeros, this module drops the samples that do not fill a frame. It also refuses
-recordings that teach nothing, on which upstream trains. Silences stay, so that the model learns where people pause.
+to the last frame: upstream pads it with zeros, this module drops the samples that do not fill a frame. Offsets and
+further channels are treated as in `loudness.to_mono`, unlike upstream. It also refuses recordings that teach nothing,
+on which upstream trains. Silences stay, so that the model learns where people pause.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..types import Waveform
 from .loudness import to_mono
 from .reference import resample_audible
 
-VERSION = 1  # increase it whenever the same recording gives other samples: cached codes are then encoded again
+VERSION = 2  # increase it whenever the same recording gives other samples: cached codes are then encoded again
 PEAK, PEAK_FLOOR = 0.9, 1e-7  # data/dataset.py:434
 LOUDEST = 1e6  # far above 16-bit integers that were stored as floats
 
@@ -28,9 +29,9 @@ def prepare_clip(waveform: Waveform) -> Tensor:
     samples, has channels that cancel each other out, or has a rate outside 4,000-384,000 Hz.
     """
     _refuse_unusable(waveform)
-    mono, cancelled = to_mono(waveform.samples)
-    if cancelled:
-        raise AudioError("its channels cancel each other out: save one of them as mono")
+    mono, problem = to_mono(waveform.samples)
+    if problem:
+        raise AudioError(f"{problem}: save one of them as mono")
     samples = resample_audible(mono, waveform.sample_rate, "it is silent")
     samples = samples / (samples.abs().max() + PEAK_FLOOR) * PEAK
     N = samples.shape[1] // HOP * HOP

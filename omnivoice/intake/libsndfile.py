@@ -37,6 +37,10 @@ _MORE_AUDIO = MappingProxyType(
 )
 
 
+# Where the channels of WAV are among those of Vorbis and Opus, which libsndfile leaves in their own order: 5.1, 7.1.
+_OGG_ORDER = MappingProxyType({6: (0, 2, 1, 5, 3, 4), 8: (0, 2, 1, 7, 5, 6, 3, 4)})
+
+
 class UnreadableAudio(Exception):
     """libsndfile cannot read a file; the message is the reason. Another decoder may."""
 
@@ -95,6 +99,8 @@ def read_with_libsndfile(file: BinaryIO, size: int, name: str, *, require_comple
         with soundfile.SoundFile(source) as sound:
             kind = sound.format
             waveform, announced = _decode(sound, name, is_guess=is_guess)
+            if kind == "OGG" and (order := _OGG_ORDER.get(waveform.samples.shape[0])):
+                waveform = Waveform(waveform.samples[list(order)], waveform.sample_rate)
     except soundfile.LibsndfileError as error:
         reason = f"libsndfile: {error.error_string.strip(' .')}"
         # PyAV may read what has no chunks. But what fails halfway is damaged, or else an MP3 with a tag at its end.

@@ -106,6 +106,36 @@ def test_anti_phase_stereo_uses_one_channel() -> None:
     assert torch.equal(prepared.samples, prepare(left).samples)
 
 
+def test_a_voice_in_the_centre_of_five_point_one_is_as_loud_as_in_mono() -> None:
+    centre = speech(3, 0.05)
+    prepared = prepare(torch.cat([0 * centre, 0 * centre, centre, 0 * centre, 0 * centre, 0 * centre]))
+    alone = prepare(centre)
+    assert prepared.rms == pytest.approx(alone.rms, rel=1e-5) and prepared.warnings == ()
+    assert float((prepared.samples - alone.samples).abs().max()) <= 1 / 32768
+
+
+@pytest.mark.parametrize("offset", [0.5, 0.05, 0.004, -0.2])
+@pytest.mark.parametrize("level", [0.1, 0.01])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_offset_changes_neither_level_nor_trimming(offset: float, level: float, channels: int) -> None:
+    clean = torch.cat([silence(1.5), noise(2, level), silence(1.5), noise(1, level), silence(1)], dim=1)
+    clean -= clean.mean()
+    prepared, expected = prepare((clean + offset).expand(channels, -1)), prepare(clean)
+    assert prepared.rms == pytest.approx(expected.rms, rel=1e-4)
+    assert prepared.warnings == expected.warnings == ()
+    assert prepared.samples.shape == expected.samples.shape
+    assert prepared.samples.shape[1] / RATE == pytest.approx(3.7, abs=0.05)
+    assert float((prepared.samples - expected.samples).abs().max()) <= 2 / 32768
+
+
+def test_an_offset_hides_no_clipping_and_is_none() -> None:
+    loud = speech(3, 0.2)
+    pinned = (loud * 2 + 0.4).clamp(-1, 32767 / 32768)
+    assert any("clipped" in warning for warning in prepare(pinned).warnings)
+    beyond = speech(3, 0.1).clamp(-0.4, 0.4) + 0.7  # a file of floats, whose sound has room
+    assert prepare(beyond).warnings == ()
+
+
 def test_eight_kilohertz_is_accepted_with_a_warning() -> None:
     prepared = prepare(torch.cat([noise(2, rate=8000), torch.zeros(1, 1600)], dim=1), 8000)
     assert any("8000 Hz" in warning for warning in prepared.warnings)
@@ -214,4 +244,4 @@ def test_any_recording_is_prepared_or_refused(pieces, rate: int, channels: int, 
     try:
         prepare(torch.cat([torch.zeros(channels, 0), *noises], dim=1), rate, has_text=has_text)
     except AudioError as error:
-        assert any(word in str(error) for word in ("empty", "silent", "at least 0.5 s", "at most 60 s"))
+        assert any(w in str(error) for w in ("empty", "silent", "at least 0.5 s", "at most 60 s", "no speech"))
