@@ -32,7 +32,7 @@ def encode(
     tags: Mapping[str, str] = {},
 ) -> Path:
     """Write the samples as a file of that container and codec, the same in every channel."""
-    layout = {1: "mono", 2: "stereo"}[channels]
+    layout = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}[channels]
     with av.open(str(path), "w", format=kind, options=dict(options)) as container:
         container.metadata.update(tags)
         stream = container.add_stream(codec, rate=rate, layout=layout, options=dict(codec_options))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from types import ModuleType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ _OLDEST_PYAV = (14, 2)  # the oldest that ComfyUI brings
 _SAFE_IAMF_PYAV = (17, 1)
 # From here on PyAV reads tags that are not UTF-8 by itself, and no longer takes the option for it.
 _LENIENT_TAGS_PYAV = (19,)
+# PyAV counts the planes of a frame up to a null pointer. FFmpeg has none after eight, and reading a ninth crashes.
+_MOST_PLANES = 7
 _IAMF_BOX = re.compile(rb"[\0-\x10].{3}iacb", re.DOTALL)
 
 
@@ -84,6 +86,7 @@ def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool
     pieces: list[np.ndarray] = []
     frames, damaged = 0, 0
     layout = (0, 0)  # channels, sample rate
+    packer: Any = None
     lenient = {} if _version(av) >= _LENIENT_TAGS_PYAV else {"metadata_errors": "replace"}
     with av.open(file, mode="r", options=dict(_OPTIONS), **lenient) as container:
         if not container.streams.audio:
@@ -102,7 +105,9 @@ def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool
                     raise AudioError(f"{name} changes its sample rate or channels midway: convert it to WAV first")
                 frames += frame.samples
                 check_audio_size(name, frames, *layout)
-                pieces.append(_to_float(frame.to_ndarray(), layout[0], planar=frame.format.is_planar, name=name))
+                packer = packer or av.AudioResampler(format=frame.format.packed.name)
+                for one in _readable(frame, packer):
+                    pieces.append(_to_float(one.to_ndarray(), layout[0], planar=one.format.is_planar, name=name))
     if not frames:
         raise AudioError(f"{name} contains no audio: it is damaged or empty")
     if damaged and require_complete:
@@ -110,6 +115,12 @@ def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool
     if damaged:
         _LOG.warning("%s is damaged: %d packets of audio were skipped", name, damaged)
     return Waveform(torch.from_numpy(np.concatenate(pieces, axis=1)), layout[1])
+
+
+def _readable(frame: Any, packer: Any) -> list[Any]:
+    """Return the frames that hold the samples of `frame`: itself, or packed ones if it has too many planes to read."""
+    many = frame.format.is_planar and len(frame.layout.channels) > _MOST_PLANES
+    return list(packer.resample(frame)) if many else [frame]
 
 
 def _to_float(raw: np.ndarray, channels: int, *, planar: bool, name: str) -> np.ndarray:

@@ -26,7 +26,15 @@ ASSETS = Path(__file__).resolve().parents[2] / "assets" / "audio"
 
 @pytest.mark.parametrize(
     ("kind", "codec", "rate", "channels"),
-    [("mp4", "aac", 44_100, 1), ("adts", "aac", 44_100, 2), ("webm", "libopus", 48_000, 1), ("mov", "alac", 24_000, 2)],
+    [
+        ("mp4", "aac", 44_100, 1),
+        ("adts", "aac", 44_100, 2),
+        ("webm", "libopus", 48_000, 1),
+        ("mov", "alac", 24_000, 2),
+        ("mp4", "aac", 48_000, 6),
+        ("mp4", "aac", 48_000, 8),  # more planes than PyAV can read
+        ("webm", "libopus", 48_000, 8),
+    ],
 )
 def test_other_formats(tmp_path: Path, kind: str, codec: str, rate: int, channels: int) -> None:
     samples = tone(rate)
