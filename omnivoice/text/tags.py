@@ -1,7 +1,8 @@
 """Non-verbal tags, such as `[laughter]` and `[sigh]`, that are written in the text.
 
 Each known tag is tokenized separately, so that it has the same ids everywhere. The model reads any other bracket aloud,
-except phonemes in CMU notation (`[B EY1 S]`); `tag_warnings` warns about it. Nothing here removes text.
+except phonemes in CMU notation (`[B EY1 S]`, see `pronunciation`); `tag_warnings` warns about it. Nothing here removes
+text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 from typing import Any, cast
 
 from ..intake.tables import load_table
+from .pronunciation import is_phonemes, pinyin_faults, pronunciation_fault
 
 BRACKETED = re.compile(r"\[([^\[\]\n]{1,200})\]")
 """A bracket that may be a tag or phonemes and is never cut; a longer one is ordinary text in brackets."""
@@ -55,17 +57,11 @@ def canonical_tags(text: str) -> str:
 
 
 def tag_warnings(text: str) -> tuple[str, ...]:
-    """Return a warning for each bracket in `text` that looks like a tag but is unknown, at most five."""
+    """Return a warning for each unknown tag and each wrong pronunciation in `text`, at most five of each."""
     names = [match[1] for match in BRACKETED.finditer(text) if len(match[1]) <= _MAX_TAG_CHARS]
     unknown = [name for name in dict.fromkeys(names) if name not in nonverbal_tags() and not is_phonemes(name)]
     worth = [name for name in unknown if any(char.isalpha() for char in name)]
-    return tuple(_warning(name) for name in worth[:_MAX_NAMED])
-
-
-def is_phonemes(name: str) -> bool:
-    """Whether `name`, the inside of a bracket such as `[B EY1 S]`, is a pronunciation in CMU notation."""
-    consonants, vowels = _table()["consonants"], _table()["vowels"]
-    return all(part in consonants or part.rstrip("012") in vowels for part in name.split(" "))
+    return (*(_warning(name) for name in worth[:_MAX_NAMED]), *pinyin_faults(text)[:_MAX_NAMED])
 
 
 def _key(name: str) -> str:
@@ -73,6 +69,8 @@ def _key(name: str) -> str:
 
 
 def _warning(name: str) -> str:
+    if fault := pronunciation_fault(name):
+        return fault
     close = difflib.get_close_matches(_key(name), nonverbal_tags(), n=1)
     known = ", ".join(f"[{tag}]" for tag in nonverbal_tags())
     hint = f"did you mean [{close[0]}]?" if close else f"known tags: {known}"
