@@ -14,6 +14,7 @@ from ..text.characters import end_punctuation
 from ..text.clean import plain_text, speakable
 from ..text.duration import rate_fault
 from ..text.languages import language_label
+from ..text.removed import Removed
 from ..types import GenerationPlan, VoicePrompt, Waveform
 from .codec import Codec
 
@@ -34,9 +35,10 @@ def encode_voice(codec: Codec, waveform: Waveform, text: str) -> VoicePrompt:
     channels, length = waveform.samples.shape
     if channels > length > 0:
         raise AudioError(f"samples must be [channels, samples], got [{channels}, {length}]: transpose them")
-    text = _transcript(text)
+    removed = Removed()
+    text = _transcript(text, removed)
     prepared = prepare_reference(waveform, has_text=bool(text))
-    warnings = list(prepared.warnings)
+    warnings = [*prepared.warnings, *removed.warnings("transcript")]
     seconds = prepared.samples.shape[1] / SAMPLE_RATE
     if not text:
         warnings.append(
@@ -88,12 +90,12 @@ def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:
     return () if voice.codec else (UNKNOWN_CODEC,)
 
 
-def _transcript(text: str) -> str:
+def _transcript(text: str, removed: Removed) -> str:
     """Return a transcript as the model reads it: clean, with final punctuation; empty if there is none."""
     text = clean_text(text, name="transcript", limit=MAX_VOICE_TEXT_CHARS)
     if not text.strip():
         return ""
     try:
-        return end_punctuation(speakable(plain_text(text)))
+        return end_punctuation(speakable(plain_text(text, removed), removed))
     except TextError:
         raise TextError("the transcript has no word in it: write what the recording says, or leave it empty") from None

@@ -54,9 +54,9 @@ def plain_text(text: str, removed: Removed | None = None) -> str:
     return join_cut_words(_SPACES.sub(" ", _LINES.sub("\n", plain)))
 
 
-def speakable(text: str) -> str:
+def speakable(text: str, removed: Removed | None = None) -> str:
     """Return `text` on one line, without what cannot be spoken; raises TextError if nothing is left."""
-    return join_lines(speakable_lines(text))
+    return join_lines(speakable_lines(text, removed))
 
 
 def speakable_lines(text: str, removed: Removed | None = None) -> str:

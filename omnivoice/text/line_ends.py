@@ -2,9 +2,9 @@
 
 No dictionary is asked. The hyphen goes when both parts look like parts of one word: letters only, in one case (the
 first may be a capital), and the first part has more than one letter. It stays, without a space, when the text spells
-the word with it elsewhere, when a part is in a short list of words that form compounds (well-known, sugar-free), and in
-all other words (state-of-the-art, 1990-1995, Jean-Paul, e-mail). Nothing is joined before "and" or "or" (pre- and
-post-war), or where a lower-case word meets a capital.
+the word with it elsewhere, when a part is in a short list of words that form compounds (well-known, sugar-free, but
+hardly), and in all other words (state-of-the-art, 1990-1995, Jean-Paul, e-mail). Nothing is joined before "and" or "or"
+(pre- and post-war), or where a lower-case word meets a capital.
 """
 
 from __future__ import annotations
@@ -54,5 +54,6 @@ def _hyphen(before: str, after: str, cut: re.Match[str], words: set[str]) -> str
         return ""
     letters = re.sub("['’]", "", before).isalpha() and re.sub("['’]", "", after).isalpha() and len(before) > 1
     one_case = (before[1:].islower() and after.islower()) or (before.isupper() and after.isupper())
-    compound = before.lower() in _list("first") or after.lower() in _list("second")
+    first, second = before.lower() in _list("first"), after.lower() in _list("second")
+    compound = second or (first and after.lower() not in _list("endings"))
     return "" if letters and one_case and not compound else cut[1]

@@ -7,10 +7,10 @@ import re
 from .vocabulary import named
 
 _MESSAGES = {
-    "markup": "markup was removed from the text: ",
-    "tokens": "special tokens were removed from the text: ",
-    "symbols": "symbols that are not spoken were removed from the text: ",
-    "runs": "long runs of symbols or marks in the text were shortened: ",
+    "markup": "markup was removed from the {}: ",
+    "tokens": "special tokens were removed from the {}: ",
+    "symbols": "symbols that are not spoken were removed from the {}: ",
+    "runs": "long runs of symbols or marks in the {} were shortened: ",
 }
 
 
@@ -33,6 +33,7 @@ class Removed:
 
         return pattern.sub(note, text)
 
-    def warnings(self) -> tuple[str, ...]:
-        """Return one warning for each kind, which names the first ten."""
-        return tuple(_MESSAGES[kind] + named(list(names)) for kind, names in self._found.items() if names)
+    def warnings(self, source: str = "text") -> tuple[str, ...]:
+        """Return one warning for each kind, which names the first ten and the `source`: "text" or "transcript"."""
+        found = self._found.items()
+        return tuple(_MESSAGES[kind].format(source) + named(list(names)) for kind, names in found if names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from ..text.clean import plain_text, speakable
 from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
 from ..text.languages import language_id, own_languages
+from ..text.removed import Removed
 from ..types import OnStep, Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, content_of
@@ -83,8 +84,8 @@ def build_dataset(
         reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
         raise InputError(f"no usable clip in {manifest.source}, {len(rejected)} rejected: {reasons}")
     same = [f"clips with the recording and text of an earlier one, all used: {some_names(copies)}"] if copies else []
-    own = own_languages(clip.language for clip in clips)
-    return Dataset(tuple(clips), tuple(rejected), (*manifest.notes, *same, *own, *store.notes))
+    notes = (*manifest.notes, *same, *own_languages(clip.language for clip in clips), *reader.removed.warnings("texts"))
+    return Dataset(tuple(clips), tuple(rejected), (*notes, *store.notes))
 
 
 def codec_identity(encoder: CodecEncoder) -> str:
@@ -99,18 +100,23 @@ def codec_identity(encoder: CodecEncoder) -> str:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Turns rows into clips, with the help of the code cache. language, instruct: for rows without their own."""
+    """Turns rows into clips, with the help of the code cache. language, instruct: for rows without their own.
+
+    removed: collects what the clean-up removes from their texts.
+    """
 
     encoder: CodecEncoder
     device: torch.device
     store: CodeCache
     language: str | None
     instruct: str
+    removed: Removed = field(default_factory=Removed)
 
     def clip(self, row: Row) -> tuple[Clip, str]:
         """Return the clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
-        text = _text(row.text, "the text")
-        pinyin = "" if row.pinyin is None or row.pinyin.strip().lower() in _UNSET else _text(row.pinyin, "text_pinyin")
+        text, pinyin = _text(row.text, "the text", self.removed), ""
+        if row.pinyin is not None and row.pinyin.strip().lower() not in _UNSET:
+            pinyin = _text(row.pinyin, "text_pinyin", self.removed)
         language = _language(row.language) or self.language
         instruct = _instruct(_label(row.instruct) or self.instruct, text)
         content = content_of(row.audio)
@@ -128,12 +134,12 @@ class _Reader:
         return Clip(row.name, codes, text, language, instruct, pinyin or None, row.clean_start), content
 
 
-def _text(text: str, name: str) -> str:
+def _text(text: str, name: str, removed: Removed) -> str:
     """Return the text as generation reads it."""
     cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
     if not cleaned:
         raise InputError(f"{name} is empty: write the words of the recording")
-    return speakable(plain_text(cleaned))
+    return speakable(plain_text(cleaned, removed), removed)
 
 
 def _language(name: str | None) -> str | None:

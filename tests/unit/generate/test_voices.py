@@ -94,3 +94,13 @@ def test_a_voice_of_speech_keeps_a_language_of_ones_own(engine):
     voice = engine.generate([request(language="id:la")])[0].voice
     assert voice.language == "id:la"
     assert engine.generate([request(voice=voice, language=voice.language)])[0].warnings[0].startswith("la: not")
+
+
+@pytest.mark.parametrize(
+    "typed", ["Good morning every\u00adone.", "Good <b>morning</b> every-\none.", "Good&nbsp;morning everyone&#46;"]
+)
+def test_a_transcript_is_read_as_a_text_is(engine, voice, typed):
+    noise = torch.randn(1, 36_000, generator=torch.Generator().manual_seed(0)) * 0.1
+    again = engine.encode_voice(Waveform(noise, 24_000), typed)
+    assert again.text == voice.text == TRANSCRIPT
+    assert any("removed from the transcript: <b>" in warning for warning in again.warnings) is ("<b>" in typed)

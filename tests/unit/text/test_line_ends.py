@@ -25,6 +25,7 @@ def heard(text: str) -> str:
         ("инфор-\nмация", "информация"),
         ("infor\u00ad\nmation and com\u00adputer", "information and computer"),
         ("infor¬\nmation", "information"),
+        ("hard-\nly, dark-\nness, long-\ner, great-\nest", "hardly, darkness, longer, greatest"),
         ("a re-\nsent here, resent there", "a resent here, resent there"),
     ],
 )

@@ -278,6 +278,13 @@ def test_a_language_of_ones_own_is_noted_once(build: Build) -> None:
     assert [note.partition(":")[0] for note in made.notes] == ["la, xx"]
 
 
+def test_markup_and_symbols_of_texts_are_noted_once(build: Build) -> None:
+    texts = ("<b>Good</b> morning &amp; hello.", "A <|x|> good <b>day</b>, infor-\nmation.")
+    made = build(manifest(*(row(text, seed=i) for i, text in enumerate(texts))))
+    assert [clip.text for clip in made.clips] == ["Good morning & hello.", "A   good day, information."]
+    assert made.notes == ("markup was removed from the texts: <b>", "special tokens were removed from the texts: <|x|>")
+
+
 def test_other_labels_are_kept(build: Build) -> None:
     (clip,) = build(manifest(row(pinyin=" ni3  hao3 ", clean_start=5))).clips
     assert (clip.pinyin, clip.clean_start) == ("ni3  hao3", 5)
