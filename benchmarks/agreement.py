@@ -31,11 +31,27 @@ from omnivoice.weights import load_lm, locate_checkpoint
 from tests.simulated_cuda import CPU, CUDA, SimulatedCuda
 
 EVERY = 3
-PRECISIONS = {
-    "CPU, bf16": (CPU, torch.bfloat16),
-    "GPU, fp16": (CUDA, torch.float16),
-    "GPU, bf16": (CUDA, torch.bfloat16),
-    "GPU, fp32": (CUDA, torch.float32),
+
+
+def in_float8(weight: Tensor) -> Tensor:
+    """Return what is left of a matrix that is stored in float8."""
+    return weight.to(torch.float8_e4m3fn).to(weight.dtype)
+
+
+def in_int8(weight: Tensor) -> Tensor:
+    """Return what is left of a matrix that is stored in int8, with a scale for each row."""
+    scale = weight.abs().amax(dim=1, keepdim=True) / 127
+    return (weight / scale).round() * scale
+
+
+# {name: (device, dtype, what storing does to the matrices of the layers)}
+PRECISIONS: dict[str, tuple[torch.device, torch.dtype, Callable[[Tensor], Tensor] | None]] = {
+    "CPU, bf16": (CPU, torch.bfloat16, None),
+    "GPU, fp16": (CUDA, torch.float16, None),
+    "GPU, bf16": (CUDA, torch.bfloat16, None),
+    "GPU, fp32": (CUDA, torch.float32, None),
+    "GPU, fp16 with weights in fp8": (CUDA, torch.float16, in_float8),
+    "GPU, fp16 with weights in int8": (CUDA, torch.float16, in_int8),
 }
 
 
@@ -84,8 +100,11 @@ def measure(model: Path, texts: Sequence[str], steps: int) -> list[tuple[str, st
     """Return (precision, agreement in percent, number of cells) for every precision."""
     with SimulatedCuda() as cuda, torch.no_grad():
         engine, others = Engine.load(model), {}
-        for name, (device, dtype) in PRECISIONS.items():
+        for name, (device, dtype, stored) in PRECISIONS.items():
             lm = Engine.load(model, dtype=dtype).lm if device == CPU else gpu_model(model, dtype)
+            for place, weight in engine.lm.named_parameters():
+                if stored is not None and place.endswith("_proj.weight"):
+                    lm.get_parameter(place).copy_(stored(weight))
             if device == CUDA:
                 cuda.place(lm)
             others[name] = (lm, device)
