@@ -7,7 +7,7 @@ ComfyUI's user folder. The engine reads and checks the recordings (`train.datase
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os.path import isdir  # unlike Path.is_dir, it never raises
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import folder_paths
 import torch
 
 from ...omnivoice.constants import SAMPLE_RATE
-from ...omnivoice.errors import InputError
+from ...omnivoice.errors import AudioError, InputError
 from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_text_length
 from ...omnivoice.text.languages import language_id, language_label
 from ...omnivoice.train.clips import Dataset
@@ -81,11 +81,15 @@ def rows_from(name: object, audio: Sequence[object] | None, text: Sequence[objec
                 f"text belongs to the audio input, got {len(texts)} lines: empty it, the folder has its own transcripts"
             )
         return read_manifest(folder, root=folder)
-    waveforms: list[Waveform] = []
+    recordings: list[Waveform | InputError] = []
     for item in given:
-        with values.naming(f"clip {len(waveforms) + 1}"):
-            waveforms += values.waveforms_from(item)
-    return graph_rows(waveforms, _texts(text, len(waveforms)))
+        try:
+            recordings += values.waveforms_from(item)
+        except AudioError as error:
+            if not isinstance(item, Mapping):  # something else is connected
+                raise AudioError(f"clip {len(recordings) + 1}: {error}") from error
+            recordings.append(error)
+    return graph_rows(recordings, _texts(text, len(recordings)))
 
 
 def _connected(given: Sequence[object] | None) -> list[object]:

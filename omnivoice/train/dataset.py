@@ -36,12 +36,22 @@ _UNSET = ("", "none", "null")
 _MAX_NAMED = 5
 
 
-def graph_rows(waveforms: Sequence[Waveform], texts: Sequence[str]) -> Manifest:
-    """Return a manifest of recordings with one text each; raises InputError if their numbers differ."""
-    if len(waveforms) != len(texts):
-        raise InputError(f"there must be one text for each recording, got {len(texts)} for {len(waveforms)}")
-    rows = (Row(f"clip {i}", waveform, text) for i, (waveform, text) in enumerate(zip(waveforms, texts), start=1))
-    return Manifest("the audio input", tuple(rows))
+def graph_rows(recordings: Sequence[Waveform | InputError], texts: Sequence[str]) -> Manifest:
+    """Return a manifest of recordings with one text each; an error in place of a recording rejects its row.
+
+    Raises InputError if there are not as many texts as recordings.
+    """
+    if len(recordings) != len(texts):
+        raise InputError(f"there must be one text for each recording, got {len(texts)} for {len(recordings)}")
+    rows: list[Row] = []
+    rejected: list[Rejected] = []
+    for number, (recording, text) in enumerate(zip(recordings, texts), start=1):
+        name = f"clip {number}"
+        if isinstance(recording, Waveform):
+            rows.append(Row(name, recording, text))
+        else:
+            rejected.append(Rejected(name, str(recording)))
+    return Manifest("the audio input", tuple(rows), tuple(rejected))
 
 
 def build_dataset(

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
@@ -168,6 +168,7 @@ def _list_in(folder: Path, notes: list[str]) -> Path | None:
 def _from_sidecars(folder: Path, root: Path) -> Manifest:
     recordings: list[Path] = []
     texts: dict[Path, list[Path]] = {}
+    others: dict[Path, Path] = {}
     unread: dict[Path, str] = {}
     for path in _walk(folder, unread):
         suffix = path.suffix.lower()
@@ -175,6 +176,8 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
             recordings.append(path)
         elif suffix in TEXT_SUFFIXES:
             texts.setdefault(path.with_suffix(""), []).append(path)
+        else:
+            others.setdefault(path.with_suffix(""), path)
     if not recordings and not texts:
         raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
 
@@ -196,10 +199,20 @@ def _from_sidecars(folder: Path, root: Path) -> Manifest:
             unused += [text.name for text in own[1:]]
             used.add(stem)
     orphans = [path for stem, paths in texts.items() if stem not in used for path in paths]
-    rejected += [Rejected(name_of(path), "it has no recording of the same name") for path in orphans]
+    rejected += [Rejected(name_of(path), _why_alone(path, others)) for path in orphans]
     notes = [f"{some_names(unused)} not read: the recording has another transcript"] if unused else []
     notes += [f"{name_of(path)} not entered: {why}" for path, why in unread.items()]
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
+
+
+def _why_alone(text: Path, others: Mapping[Path, Path]) -> str:
+    """Return why a transcript has no recording, where there is something else of its name."""
+    stem = text.with_suffix("")
+    if stem in others:
+        return f"{shown_name(others[stem])} is not an audio file ({', '.join(AUDIO_SUFFIXES)}): convert it to WAV"
+    places = (stem.with_name(stem.name + suffix) for suffix in AUDIO_SUFFIXES)
+    taken = next((place for place in places if isdir(place)), None)
+    return "it has no recording of the same name" if taken is None else f"{shown_name(taken)} is a folder, not a file"
 
 
 def _transcript(path: Path, texts: Sequence[Path], root: Path) -> str:
@@ -234,7 +247,8 @@ class _Finder:
         if found is None and self._loose:
             found = next(filter(None, map(self._with_extension, candidates)), None)
         if found is None and len(candidates) == len(self._places):
-            raise InputError(f"{shown_name(name)} does not exist")
+            is_folder = any(map(isdir, candidates))
+            raise InputError(f"{shown_name(name)} {'is a folder, not a file' if is_folder else 'does not exist'}")
         if found is None or not self._may_be_used(found):  # with its extension it may be a link
             raise InputError(OUTSIDE)
         if found.suffix.lower() not in AUDIO_SUFFIXES:

@@ -131,6 +131,27 @@ def test_a_bad_recording_is_told_and_the_others_used(make, host) -> None:
     assert clips == 1 and report.endswith("\nrejected clip 2: it is silent") and len(host.texts) == 1
 
 
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (audio(torch.zeros(0, 1, 99)), "audio must hold at least one recording, got an empty batch"),
+        (audio(torch.zeros(1, 0, 99)), "audio must have 1-"),
+        (audio(torch.zeros(1, 1, 0)), "it must be at least 0.5 s long"),
+        (audio(torch.full((1, 1, 36_000), torch.nan)), "it holds samples that are NaN"),
+        (audio(torch.zeros(1, 1, 36_000, dtype=torch.int16)), "audio must hold a float waveform"),
+        ({"waveform": sound(1), "sample_rate": 0}, "the audio's sample_rate must be a whole number of Hz"),
+        ({"waveform": None, "sample_rate": 24_000}, "audio must hold a float waveform"),
+        ({}, "audio must hold a float waveform"),
+    ],
+)
+def test_a_recording_that_cannot_be_used_is_named_and_keeps_its_text(make, host, bad: dict, reason: str) -> None:
+    dataset, report, clips, _ = make(
+        audio=[audio(sound(1)), bad, audio(sound(2))], text=[TEXT, "Lost.", "Good night, all."]
+    )
+    assert clips == 2 and [clip.text for clip in dataset.clips] == [TEXT, "Good night, all."]
+    assert f"\nrejected clip 2: {reason}" in report and len(host.texts) == 1
+
+
 def test_cancel_and_again(make, host, top: Path, write, interrupt: type[BaseException]) -> None:
     write(top / "input" / "ann", 4)
     host.interrupt_after = 2
