@@ -416,7 +416,8 @@ def test_transcript_that_cannot_be_right_warns(engine, root, transcript):
 
 def test_transcript_is_cleaned_and_ended(engine):
     prompt = engine.encode_voice(tone(3.0), "Said <b>so</b>\nand <|text_end|> so")
-    assert prompt.text == "Said  b so /b and   so."
+    assert prompt.text == "Said so and   so."
+    assert any("<|text_end|>" in warning for warning in prompt.warnings)
     with pytest.raises(TextError, match="transcript has no word"):
         engine.encode_voice(tone(3.0), "...")
     with pytest.raises(TextError, match="transcript must be at most 2000"):
