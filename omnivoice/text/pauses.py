@@ -9,6 +9,7 @@ lasts as long as `[pause]`. Other markup is removed and its text stays.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from ..errors import TextError
@@ -25,10 +26,7 @@ _PAUSE = re.compile(
     re.IGNORECASE,
 )
 _ATTEMPT = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]|<break\b[^<>\n]{0,100}>", re.IGNORECASE)
-_MARKS = r"[*＊⁎⁑⁂⁕※#＃§=＝+~〜～_＿\-‐-―−•·∙⋅・.…⋯☆★☙❦❧✀-➿\u2500-\u25ff]"
-_SCENE = re.compile(
-    rf"^[ \t]*{_MARKS}(?:{_MARKS}|[ \t\ufe0f])*(?:\n\s*{_MARKS}(?:{_MARKS}|[ \t\ufe0f])*)*$", re.MULTILINE
-)
+_SCENE_MARKS = frozenset("*＊⁎⁑⁂⁕※#＃§†‡•·∙⋅・.…⋯/\\%:&@☙\ufe0f")  # besides symbols, dashes and underscores
 
 
 @dataclass(frozen=True)
@@ -79,13 +77,31 @@ def _words(piece: str, removed: Removed) -> str:
 def _pauses(text: str) -> list[tuple[int, int, float]]:
     """Return (start, end, seconds) of every pause mark and of every scene break that is between two words, in order."""
     found = [(mark.start(), mark.end(), _seconds(mark)) for mark in _PAUSE.finditer(text)]
-    scenes = list(_SCENE.finditer(text))
+    scenes = _scene_breaks(text)
     if not scenes:
         return found
     words = _PAUSE.sub(lambda mark: " " * len(mark[0]), text)
     spoken = [place for place, char in enumerate(words) if is_spoken(char)] or [0]
-    inside = (scene for scene in scenes if spoken[0] < scene.start() < spoken[-1])
-    return sorted([*found, *((scene.start(), scene.end(), DEFAULT_SECONDS) for scene in inside)])
+    inside = ((start, end, DEFAULT_SECONDS) for start, end in scenes if spoken[0] < start < spoken[-1])
+    return sorted([*found, *inside])
+
+
+def _scene_breaks(text: str) -> list[tuple[int, int]]:
+    """Return (start, end) of the lines of marks; such lines with nothing but blanks between them are one."""
+    breaks: list[tuple[int, int]] = []
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        if line.strip() and all(map(_is_scene_mark, line.strip())):
+            joined = bool(breaks) and not text[breaks[-1][1] : start].strip()
+            breaks.append((breaks.pop()[0] if joined else start, end))
+        start = end + 1
+    return breaks
+
+
+def _is_scene_mark(char: str) -> bool:
+    drawn = unicodedata.category(char) in ("Sm", "So", "Sk", "Pd", "Pc") and char != "|"  # a table's rule has bars
+    return drawn or char in _SCENE_MARKS or char in " \t"
 
 
 def _seconds(mark: re.Match[str]) -> float:

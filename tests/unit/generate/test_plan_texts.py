@@ -52,7 +52,8 @@ def test_decomposed_words_are_known_by_a_small_vocabulary():
 
 @pytest.mark.parametrize(
     "marks", ["* * *", "***", "*", "———", "—", "◆", "◇ ◇ ◇", "~~~", "•••", "---", "- - -", "⁂", "#", "###", "=====",
-              "…", ". . .", "___", "\u3000＊　＊　＊", "☆", "❦", "• • •\n\n***", "<hr>", "&bull;&nbsp;&bull;"]
+              "…", ". . .", "___", "\u3000＊　＊　＊", "☆", "❦", "♦ ♦", "🌸🌸", "⸻", "\\* \\* \\*", "~*~", "<><>",
+              "• • •\n\n***", "<hr>", "&bull;&nbsp;&bull;"]
 )  # fmt: skip
 @pytest.mark.parametrize("around", ["\n{}\n", "\n\n  {} \n\n", "\r\n{}\r\n"])
 def test_a_scene_break_is_a_pause(marks, around):
@@ -74,7 +75,7 @@ def test_a_scene_break_at_the_start_or_end_is_none(marks):
 
 
 @pytest.mark.parametrize(
-    "line", ["* an item", "- He said", "# Title", "(***)", "😀", "*** three ***", "1.", "[laughter]"]
+    "line", ["* an item", "- He said", "# Title", "(***)", "|---|---|", "?!", "*** three ***", "1.", "[laughter]"]
 )
 def test_other_lines_are_no_scene_breaks(line):
     assert len(chunks(f"He left the house.\n{line}\nIt was late.")) == 1
