@@ -21,6 +21,7 @@ import comfy.utils
 import torch
 from torch import Tensor, nn
 
+from ...omnivoice.audio.loudness import to_mono
 from ...omnivoice.audio.resample import resample
 from ...omnivoice.audio.windows import quiet_windows
 from ...omnivoice.errors import AudioError, CheckpointError, FileError, InputError
@@ -183,7 +184,7 @@ def _windows(waveform: Waveform) -> list[Tensor]:
         raise AudioError("audio is empty: load or record it again")
     if N / rate > MAX_SECONDS:
         raise AudioError(f"audio must be at most {MAX_SECONDS // 3600} hours long: split it into parts")
-    samples = resample(waveform.samples.mean(dim=0, keepdim=True), rate, RATE_HZ)[0]
+    samples = resample(to_mono(waveform.samples)[0], rate, RATE_HZ)[0]
     pieces = quiet_windows(samples, RATE_HZ, longest_seconds=WINDOW_SECONDS, look_back_seconds=LOOK_BACK_SECONDS)
     return [piece for piece in pieces if float(piece.abs().max()) > SILENCE]
 

@@ -42,10 +42,11 @@ def without_offset(samples: Tensor) -> Tensor:
     """Return samples [C, N] without the offset of each channel; the same tensor if none has one (`OFFSET_SHARE`)."""
     if samples.numel() == 0:
         return samples
-    means = samples.numpy().mean(axis=1, keepdims=True, dtype=np.float64)
-    levels = np.sqrt(np.square(samples.numpy(), dtype=np.float64).mean(axis=1, keepdims=True))
-    offsets = np.where(np.abs(means) > OFFSET_SHARE * levels, means, 0.0)
-    return torch.from_numpy((samples.numpy() - offsets).astype(np.float32)) if offsets.any() else samples
+    values = samples.numpy()
+    means = values.mean(axis=1, keepdims=True, dtype=np.float64)
+    levels = np.sqrt(np.einsum("cn,cn->c", values, values, dtype=np.float64) / values.shape[1])[:, None]
+    offsets = np.where(np.abs(means) > OFFSET_SHARE * levels, means, 0.0).astype(np.float32)
+    return torch.from_numpy(values - offsets) if offsets.any() else samples
 
 
 def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
@@ -65,7 +66,7 @@ def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
     if weights is None:
         weights, mono = (1 / C,) * C, torch.from_numpy(np.mean(samples.numpy(), axis=0, keepdims=True))
     else:
-        mono = (samples * samples.new_tensor(weights)[:, None]).sum(0, keepdim=True)
+        mono = samples.new_tensor(weights)[None] @ samples
     levels = [rms(channel[None]) for channel in samples]
     loudest = max(range(C), key=levels.__getitem__)
     heard = max(level for level, weight in zip(levels, weights) if weight)

@@ -68,6 +68,8 @@ def prepare_reference(waveform: Waveform, *, has_text: bool = True) -> PreparedR
     if is_long:
         raised = _trim_long(raised, samples, warnings)
         warnings.append(_which_part(waveform.seconds, start / SAMPLE_RATE, raised.shape[1] / SAMPLE_RATE))
+    elif not has_text and find_speech(samples, SAMPLE_RATE) is None:
+        warnings.append("no speech was found in the reference: listen to it, and give 3-10 s of one speaker")
     samples = _shorten_silences(raised, warnings)
     _warn_of_length_and_end(samples, warnings)
     N = samples.shape[1] // HOP * HOP

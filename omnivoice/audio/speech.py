@@ -35,19 +35,20 @@ class Speech(NamedTuple):
 def find_speech(samples: Tensor, sample_rate: int) -> Speech | None:
     """Return where speech is in samples [1, N], or None if there is none.
 
-    start is where the first word begins that is followed by more, so one that long silence follows does not count.
+    start is where the first word begins that is followed by more, so one that long silence follows does not count. In
+    less than `NEAR_SECONDS`, a voice without pauses is not told from steady noise: it counts as speech.
     """
     hop, N = round(FRAME_SECONDS * sample_rate), samples.shape[1]
-    second = round(LEAST_SPEECH_SECONDS / FRAME_SECONDS)
+    second, near = (round(seconds / FRAME_SECONDS) for seconds in (LEAST_SPEECH_SECONDS, NEAR_SECONDS))
+    whole = Speech(0, N, N / sample_rate, is_clear=near * hop > N)
     if second * hop > N:
-        return Speech(0, N, N / sample_rate, is_clear=False)
+        return whole
     levels = _levels(samples[0], sample_rate, hop)
     ranked = levels.sort().values
     top, floor = float(ranked[-second]), float(ranked[levels.numel() // 20])
     if top - floor < STEADY_DB:
-        return Speech(0, N, N / sample_rate, is_clear=False) if top > QUIET_STEADY_DB else None
+        return whole if whole.is_clear or top > QUIET_STEADY_DB else None
     active = levels > max(top - RANGE_DB, (top + floor) / 2)
-    near = round(NEAR_SECONDS / FRAME_SECONDS)
     counts = torch.nn.functional.pad(active.to(torch.int64).cumsum(0), (1, near))
     counts[levels.numel() + 1 :] = counts[levels.numel()]
     ahead = counts[near:][:-1] - counts[: levels.numel()]  # active frames from each one on

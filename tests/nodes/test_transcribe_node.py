@@ -210,6 +210,21 @@ def test_silence_asks_no_model(nodes, tiny: Path, library, host) -> None:
     assert library.calls == [] and host.loads == []
 
 
+@pytest.mark.parametrize("at", [{0: 1.0, 1: -1.0}, {2: 1.0}, {3: 1.0}])
+def test_a_voice_is_heard_in_whichever_channels_it_is(nodes, tiny: Path, library, at: dict[int, float]) -> None:
+    audio = noise(1.0, channels=2 if 1 in at else 6)
+    said = audio["waveform"][:, :1].clone()
+    audio["waveform"].zero_()
+    for channel, gain in at.items():
+        audio["waveform"][:, channel : channel + 1] = gain * said
+    assert run(nodes, audio) == ["16000"]
+
+
+def test_a_constant_is_silence(nodes, tiny: Path, library) -> None:
+    assert run(nodes, {"waveform": torch.full((1, 1, 16_000), 0.25), "sample_rate": 16_000}) == [""]
+    assert library.calls == []
+
+
 def test_cancel_stops_at_the_next_token(nodes, tiny, library, host, pack, interrupt: type[BaseException]) -> None:
     host.interrupt_after = 1
     with pytest.raises(interrupt):

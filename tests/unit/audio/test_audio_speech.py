@@ -130,6 +130,33 @@ def test_what_is_doubtful_is_told(parts: list[torch.Tensor], words: str) -> None
     assert any(re.search(words, warning) for warning in prepare(*parts).warnings)
 
 
+@pytest.mark.parametrize("seconds", [4.2, 3.0, 1.5])
+@pytest.mark.parametrize("level", [0.1, 0.003])
+def test_a_short_voice_at_the_end_is_used(seconds: float, level: float) -> None:
+    """Without a pause, it is as steady as noise."""
+    prepared = prepare(silence(19), voice(seconds, level))
+    assert prepared.samples.shape[1] / RATE == pytest.approx(seconds + 0.1, abs=0.2)
+    assert not any("hardly changes" in warning for warning in prepared.warnings)
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ([noise(10, 0.004)], False),
+        ([silence(4), click(), silence(4)], False),
+        ([WORD, silence(10)], False),
+        ([rumble(12, 0.03)], False),
+        ([voice(4)], True),
+        ([voice(1.5, 0.003)], True),
+        ([silence(2), voice(3), noise(3, 0.003)], True),
+        ([noise(4, 0.1)], True),
+    ],
+)
+def test_a_short_recording_without_speech_is_warned_about(parts: list[torch.Tensor], found: bool) -> None:
+    assert found is not any("no speech was found" in warning for warning in prepare(*parts).warnings)
+    assert not any("no speech" in warning for warning in prepare(*parts, has_text=True).warnings)
+
+
 @pytest.mark.parametrize("level", [0.3, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize("lead", [0.0, 0.4, 0.9])
 def test_an_ordinary_recording_is_cut_from_its_beginning(level: float, lead: float) -> None:
@@ -152,6 +179,6 @@ def test_speech_is_found_at_every_level(level: float) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 479, 480, 24_000 - 1])
-def test_less_than_a_second_is_not_judged(count: int) -> None:
+def test_less_than_a_second_counts_as_speech(count: int) -> None:
     found = find_speech(noise(1, 0.1)[:, :count], RATE)
-    assert found is not None and (found.start, found.end, found.is_clear) == (0, count, False)
+    assert found is not None and (found.start, found.end, found.is_clear) == (0, count, True)
