@@ -91,11 +91,15 @@ def build_dataset(
         if on_clip is not None:
             on_clip(done, len(manifest.rows))
     if not clips:
-        reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
-        raise InputError(f"no usable clip in {manifest.source}, {len(rejected)} rejected: {reasons}")
+        raise _no_clip(manifest.source, rejected)
     same = [f"clips with the recording and text of an earlier one, all used: {some_names(copies)}"] if copies else []
     notes = (*manifest.notes, *same, *own_languages(clip.language for clip in clips), *reader.removed.warnings("texts"))
     return Dataset(tuple(clips), tuple(rejected), (*notes, *store.notes))
+
+
+def _no_clip(source: str, rejected: Sequence[Rejected]) -> InputError:
+    reasons = "; ".join(f"{row.name}: {row.reason}" for row in rejected[:_MAX_NAMED])
+    return InputError(f"no usable clip in {source}, {len(rejected)} rejected: {reasons}")
 
 
 def codec_identity(encoder: CodecEncoder) -> str:
