@@ -130,7 +130,8 @@ class SamplingMemory:
         queries, keys = lm.heads * lm.head_dim, lm.kv_heads * lm.head_dim
         stream = S * E * (2 * self._wide + itemsize)  # the step's embedded rows, the layer's input, and that normed
         joint = S * (queries + 2 * keys) * itemsize
-        rotation = joint + 3 * S * (queries + keys) * FLOAT32  # normed, rotated, and the swapped halves
+        # Normed, rotated, and the swapped halves; a CPU does that for a few rows at a time.
+        rotation = 0 if self.on_cpu else joint + 3 * S * (queries + keys) * FLOAT32
         asked = max(2 * S, 3 * R) * queries + max(S, R) * E  # results, joined, projected; the last layer's queries
         repeated = 0 if self.on_cpu else 2 * queries * S  # by kernels that do not share key heads
         attention = joint + (S * (queries + keys) + asked + repeated) * itemsize
