@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from omnivoice.codec.acoustic import AcousticDecoder, AcousticEncoder, DecoderBlock, EncoderBlock, ResidualUnit, Snake
 from omnivoice.codec.layers import LayerFactory
 from omnivoice.config import AcousticConfig, CodecConfig, SemanticConfig
-from omnivoice.ops import PLAIN_OPS
 
 WIDTH = 32  # of the acoustic features
 SEMANTIC_WIDTH = 16
@@ -164,7 +163,7 @@ class DemoCodec(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layers = LayerFactory(PLAIN_OPS, None, torch.float32)
+        layers = LayerFactory(nn, None, torch.float32)
         self.acoustic_encoder = AcousticEncoder(codec_config().acoustic, layers)
         self.acoustic_decoder = AcousticDecoder(codec_config().acoustic, layers)
         self.books = Codebooks()

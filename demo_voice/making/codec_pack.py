@@ -20,7 +20,6 @@ from demo_voice.making.codec_model import CODES, SIZES, WIDTH, DemoCodec, codec_
 from omnivoice.codec import CodecDecoder, CodecEncoder
 from omnivoice.codec.keys import WEIGHT_NORM_PAIRS, WEIGHT_NORM_TARGET
 from omnivoice.codec.quantizer import Stage
-from omnivoice.ops import PLAIN_OPS
 
 FAR = 100.0
 SPREAD = 0.1  # standard deviation of the random weights that have no effect
@@ -40,8 +39,8 @@ def pack_codec(codec: DemoCodec, folder: Path) -> None:
 def codec_tensors(codec: DemoCodec) -> dict[str, Tensor]:
     """Return every tensor by its published name, in float32."""
     config = codec_config()
-    encoder = CodecEncoder(config, ops=PLAIN_OPS, dtype=torch.float32)
-    decoder = CodecDecoder(config, ops=PLAIN_OPS, dtype=torch.float32)
+    encoder = CodecEncoder(config, ops=nn, dtype=torch.float32)
+    decoder = CodecDecoder(config, ops=nn, dtype=torch.float32)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for module in encoder.modules():
