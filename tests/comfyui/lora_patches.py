@@ -70,23 +70,24 @@ def one_adapter(p, base, name, before, recorded):
 
 
 def stacked(p, base, weights):
-    """Two adapters in a row against the formula, in the model's dtype."""
+    """Two adapters in a row against the formula, in the dtype of each weight."""
     lora, ours = p["host"].lora, p["lora"]
     first = lora.apply_lora(base, "plain", None, 0.5).model
     both = lora.apply_lora(first, "saved", None, -1.5)
     p["host"].speech.speak(both.model, {"": request(p["types"])})
-    dtype = base.engine.lm.get_dtype()
-    expected = {key: tensor.to(dtype).float() for key, tensor in weights.items()}
+    state = base.engine.lm.state_dict()
+    dtypes = {key: state[key].dtype if key in state else base.engine.lm.get_dtype() for key in weights}  # or fused
+    expected = {key: tensor.to(dtypes[key]).float() for key, tensor in weights.items()}
     changes = [(lora.read_lora(LORAS / n, base.engine.lm.config), s) for n, s in (("plain", 0.5), ("saved", -1.5))]
     sums = {key: tensor.clone() for key, tensor in expected.items()}
     for adapter, strength in changes:
         for module, change in adapter.changes.items():
             sums[f"{module}.weight"] += strength * change.change(expected[f"{module}.weight"])
-    state, worst = base.engine.lm.state_dict(), 0.0
+    worst = 0.0
     for adapter, _ in changes:
         for module, name, rows, _ in ours.placed(adapter, base.engine.lm.config, fused=True):
             got = state[name] if rows is None else state[name].narrow(0, *rows)
-            wanted = sums[f"{module}.weight"].to(dtype).float()
+            wanted = sums[f"{module}.weight"].to(got.dtype).float()
             worst = max(worst, float(((got.float() - wanted).abs() / wanted.abs().clamp(min=1e-3)).max()))
     return worst
 
