@@ -1,7 +1,8 @@
 """Where the weights of a model are: a CUDA graph reads them at the addresses it was captured with.
 
-A host that moves weights may keep layers in place by means of its own, and then says where (`held`). What it copies to
-the device anew for every run may be anywhere: a graph keeps the copies it was captured with, and gets their values.
+A host that moves weights may keep layers in place by means of its own, and then says where (`held`). A weight
+that it copies to the device for every run may be anywhere: a graph keeps the copy that it was captured with, and the
+new values are written into it.
 """
 
 from __future__ import annotations

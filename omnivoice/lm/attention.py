@@ -17,6 +17,7 @@ from itertools import groupby
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.cuda import OutOfMemoryError
 
 from ..devices import TORCH_VERSION
 from .layout import Spans
@@ -113,6 +114,8 @@ def cuda_kernel(device: torch.device, dtype: torch.dtype, heads: int, kv_heads: 
     for kernel in CUDA_KERNELS:
         try:
             difference = (kernel(q, k, v, queries, keys) - expected).abs().max()
+        except OutOfMemoryError:  # says nothing about the kernel
+            raise
         except (AttributeError, ImportError, NotImplementedError, RuntimeError, TypeError):
             continue  # not in this torch, this build, or not for this GPU or dtype
         if float(difference) <= TOLERANCE:

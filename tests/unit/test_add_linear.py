@@ -118,6 +118,17 @@ def test_a_torch_that_cannot_or_computes_wrongly_takes_two_kernels(fault, monkey
     torch.testing.assert_close(got.double(), expected, atol=5e-3, rtol=5e-3)
 
 
+def test_a_full_gpu_does_not_count_against_the_operator(monkeypatch):
+    def full(*_, **__):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    with SimulatedCuda() as cuda, monkeypatch.context() as patched_torch:
+        patched_torch.setattr(torch, "addmm", full)
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            add_linear(*on_cuda(cuda, *parts(torch.float16)))
+    assert ops._addmm_widens.cache_info().currsize == 0
+
+
 def test_only_layers_that_do_not_cast_their_weights_are_converted():
     own, hosts = (parts(torch.float16)[0] for _ in range(2))
     hosts.comfy_cast_weights = True

@@ -96,3 +96,16 @@ def test_a_kernel_that_fails_or_is_wrong_is_passed_over(qkv, monkeypatch, first,
     available = [kernel for kernel in rest if kernel is not varlen or attention.TORCH_VERSION >= (2, 10)]
     assert chosen is (available[0] if available else attend_by_length)
     torch.testing.assert_close(got.float(), separate(*(t.half().float() for t in qkv)), atol=0.01, rtol=0.01)
+
+
+def full(*_):
+    raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+
+def test_a_full_gpu_does_not_count_against_a_kernel(qkv, monkeypatch):
+    monkeypatch.setattr(attention, "CUDA_KERNELS", (full, *CUDA_KERNELS))
+    with SimulatedCuda():
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            cuda_kernel(CUDA, torch.float16, 4, 2, 16)
+        monkeypatch.setattr(attention, "CUDA_KERNELS", CUDA_KERNELS)
+        assert cuda_kernel(CUDA, torch.float16, 4, 2, 16) is flash
