@@ -59,7 +59,7 @@ class TensorFile:
     def pieces(self, name: str) -> Iterator[tuple[int, Tensor]]:
         """Yield (first row, rows [n, ...]) of a tensor as stored, in order; of one without dimensions, (0, [1]).
 
-        Every piece lies in the same memory, so use one before asking for the next. Nothing stays mapped. Raises
+        All pieces share the same memory, so use one before asking for the next. Nothing stays mapped. Raises
         FileError if the file holds no tensor of that name or has become shorter.
         """
         info = self._find(name)
