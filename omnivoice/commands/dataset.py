@@ -51,14 +51,14 @@ def load_dataset(
     language: str | None = None,
     instruct: str | None = None,
 ) -> Dataset:
-    """Return the dataset in a folder or list, encoded by the codec of the named model or of the first one found.
+    """Return the dataset in a folder or list, encoded by the codec of the model that `find_model` finds.
 
     cache: for codes; by default, `.omnivoice_codes` in the dataset. Raises InputError or FileError for a source that
     cannot be read or has no usable clip.
     """
     manifest = read_manifest(source)  # first, so that a wrong path is refused before the codec is loaded
     where, place = as_path(source), codec_device(device)
-    files = checkpoint_files(model, codec)
+    files = checkpoint_files(model, codec, demo=True)
     encoder = load_codec_encoder(files.codec_config, files.codec_weights, ops=with_fast_linear(PLAIN_OPS), device=place)
     return build_dataset(
         manifest,

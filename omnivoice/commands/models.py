@@ -1,8 +1,8 @@
 """Where the command line finds a model, and the options that several commands share.
 
 The order: --model, the environment variable OMNIVOICE_MODEL, then the models in models/omnivoice of the current folder
-and, if this package is in ComfyUI's custom_nodes, of ComfyUI. Speaking falls back on the demo voice. Nothing is
-downloaded: without a model, the message says where it looked and how to get one.
+and, if this package is in ComfyUI's custom_nodes, of ComfyUI. Commands that speak or train fall back on the demo voice.
+Nothing is downloaded: without a model, the message says where it looked and how to get one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..weights.files import CheckpointFiles, is_checkpoint
 
 ENVIRONMENT = "OMNIVOICE_MODEL"
 DEMO_LINE = (
-    "no model is installed, so the demo voice speaks, which knows few words. Get the real model, with 600+ languages: "
+    "no model is installed, so the demo voice is used, which knows few words. Get the real model, with 600+ languages: "
     "python -m omnivoice download"
 )
 
@@ -62,9 +62,11 @@ def load_engine(options: argparse.Namespace) -> Engine:
     return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec)
 
 
-def checkpoint_files(model: str | PathLike[str] | None, codec: str | PathLike[str] | None) -> CheckpointFiles:
-    """Return the files of the named model, or of the first one found, with its own codec or the named one."""
-    return locate_checkpoint(find_model(model), codec)
+def checkpoint_files(
+    model: str | PathLike[str] | None, codec: str | PathLike[str] | None, *, demo: bool = False
+) -> CheckpointFiles:
+    """Return the files of the model that `find_model` finds, with its own codec or the named one."""
+    return locate_checkpoint(find_model(model, demo=demo), codec)
 
 
 def usable_device(name: str) -> torch.device:

@@ -331,7 +331,7 @@ def test_without_a_model_it_speaks_with_the_demo_voice_and_says_so(checkpoint, t
     speak = ["--steps", "2", "--duration", "0.4", "-o", "hello.wav"]
     assert main(["speak", "Hello Anna!", *speak]) == 0
     shown = capsys.readouterr().err
-    assert "no model is installed, so the demo voice speaks" in shown and "python -m omnivoice download" in shown
+    assert "no model is installed, so the demo voice is used" in shown and "python -m omnivoice download" in shown
     assert "cannot say" not in shown
     assert main(["speak", "Hello penguin!", *speak]) == 0
     assert "knows only 2 words and cannot say penguin;" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import torch
 
 from omnivoice.__main__ import main
 from omnivoice.commands import dataset
+from omnivoice.errors import CheckpointError
 from omnivoice.intake.audio_files import write_wav
 from omnivoice.types import Waveform
 
@@ -79,3 +80,19 @@ def test_progress_labels_and_the_cache_of_a_list(source: Path, monkeypatch: pyte
     made = dataset.load_dataset(source / "metadata.csv", device=torch.device("cpu"), language="en", instruct="Ann")
     assert [(clip.language, clip.instruct) for clip in made.clips] == [("en", "Ann")] * 2
     assert seen == [(1, 2), (2, 2)] and (source / ".omnivoice_codes").is_dir()
+
+
+@pytest.mark.parametrize("kind", ["folder", "list"])
+def test_without_a_model_the_demo_voices_codec_is_used(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    (source / "metadata.csv").write_text("0|Good morning everyone.\n1|Good morning everyone.\n")
+    monkeypatch.delenv("OMNIVOICE_MODEL")
+    monkeypatch.chdir(source.parent)
+    named = source if kind == "folder" else source / "metadata.csv"
+    assert main(["dataset", str(named), "--language", "en"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("2 of 2 clips, 3.0 s, languages: en (2)")
+    assert shown.err.count("no model is installed, so the demo voice is used") == 1
+    with pytest.raises(CheckpointError, match="model folder gone does not exist"):
+        dataset.load_dataset(named, device=torch.device("cpu"), model="gone")
