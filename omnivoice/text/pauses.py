@@ -29,6 +29,14 @@ _ATTEMPT = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]|<break\b[^<>\n]{0,100}>
 _SCENE_MARKS = frozenset("*＊⁎⁑⁂⁕※#＃§†‡•·∙⋅・.…⋯/\\%:&@☙\ufe0f")  # besides symbols, dashes and underscores
 
 
+class PauseError(TextError):
+    """A pause that cannot be read or is too long. mark: as it stands in the text."""
+
+    def __init__(self, message: str, mark: str = "") -> None:
+        super().__init__(message)
+        self.mark = mark
+
+
 @dataclass(frozen=True)
 class Piece:
     """A piece of text and the seconds of silence before it; the text of the last piece may be empty."""
@@ -40,7 +48,7 @@ class Piece:
 def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
     """Return the plain text cut at its pause marks, without them; a text without marks is one piece with no pause.
 
-    Pauses without text between them add up. `removed` notes the markup. Raises TextError for a mark that cannot be
+    Pauses without text between them add up. `removed` notes the markup. Raises PauseError for a mark that cannot be
     read, for a pause above 30 s, and for more than 2,000 pauses or 10 minutes of them in all.
     """
     removed = removed or Removed()
@@ -54,15 +62,17 @@ def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
             pause = 0.0
         count, total, pause, end = count + 1, total + seconds, pause + seconds, stop
         if count > MAX_PAUSES or total > MAX_PAUSES_SECONDS:
-            raise TextError(
+            raise PauseError(
                 f"a text can have at most {MAX_PAUSES} pauses and {MAX_PAUSES_SECONDS} s of them in all, got more: "
-                "split the text"
+                "split the text",
+                text[start:stop],
             )
     if not pieces or pause or any(map(is_spoken, text[end:])):
         pieces.append(Piece(pause, _words(text[end:], removed) if pieces else text[end:]))
     for piece in pieces:
         if odd := _ATTEMPT.search(piece.text):
-            raise TextError(f"the pause {odd[0][:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]")
+            reason = f"the pause {odd[0][:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]"
+            raise PauseError(reason, odd[0])
     return pieces
 
 
@@ -92,11 +102,16 @@ def _scene_breaks(text: str) -> list[tuple[int, int]]:
     start = 0
     for line in text.split("\n"):
         end = start + len(line)
-        if line.strip() and all(map(_is_scene_mark, line.strip())):
+        if is_scene_break(line):
             joined = bool(breaks) and not text[breaks[-1][1] : start].strip()
             breaks.append((breaks.pop()[0] if joined else start, end))
         start = end + 1
     return breaks
+
+
+def is_scene_break(line: str) -> bool:
+    """Whether a line consists of scene-break marks."""
+    return bool(line.strip()) and all(map(_is_scene_mark, line.strip()))
 
 
 def _is_scene_mark(char: str) -> bool:
@@ -110,7 +125,8 @@ def _seconds(mark: re.Match[str]) -> float:
         return DEFAULT_SECONDS
     seconds = float(number) / (1000 if (unit or "s").lower() == "ms" else 1)
     if seconds > MAX_PAUSE_SECONDS:
-        raise TextError(
-            f"a pause must be 0-{MAX_PAUSE_SECONDS} s, got {mark[0]}: use several, or insert silence afterwards"
+        raise PauseError(
+            f"a pause must be 0-{MAX_PAUSE_SECONDS} s, got {mark[0]}: use several, or insert silence afterwards",
+            mark[0],
         )
     return seconds

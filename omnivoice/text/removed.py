@@ -24,6 +24,11 @@ class Removed:
         """Note `names`; blanks are left out."""
         self._found[kind].update((name, None) for name in names if name.strip())
 
+    def include(self, other: Removed) -> None:
+        """Note everything that `other` holds."""
+        for kind, names in other._found.items():
+            self._found[kind].update(names)
+
     def blank(self, kind: str, pattern: re.Pattern[str], text: str) -> str:
         """Return `text` with every match as a space, and note it: a symbol by its characters, all else as a whole."""
 
