@@ -135,8 +135,11 @@ def parse_model_config(raw: Json, keys: dict[str, list[str]]) -> LMConfig:
     _refuse_unknown(llm, place, keys["model"] + keys["qwen3"] + keys["qwen3_read"])
     if any(kind != "full_attention" for kind in _list(llm.get("layer_types") or [], place, "layer_types")):
         raise CheckpointError(f"{place}: layer_types must all be full_attention; this is not an OmniVoice model")
+    sizes = {field: _whole(llm, place, key) for field, key in LM_SIZES.items()}
+    if "vocab_size" in raw:  # where transformers' resize_token_embeddings writes it, called on the whole model
+        sizes["vocab_size"] = _whole(raw, where, "vocab_size")
     config = LMConfig(
-        **{field: _whole(llm, place, key) for field, key in LM_SIZES.items()},
+        **sizes,
         rms_norm_eps=_number(llm.get("rms_norm_eps", 1e-6), place, "rms_norm_eps"),
         rope_theta=_rope_theta(llm, place),
         codebooks=_whole(raw, where, "num_audio_codebook", 8),

@@ -114,7 +114,10 @@ def _codec_weights(files: CheckpointFiles) -> list[Path]:
 
 
 def _config_text(files: CheckpointFiles, dtype: torch.dtype) -> bytes:
-    """Return config.json with the precision of the weights, in which upstream loads, under the key that it uses."""
+    """Return config.json with the precision of the weights, in which upstream loads, under the key that it uses.
+
+    The size of the vocabulary is in `llm_config`, where upstream reads it.
+    """
     text = files.text(CONFIG)
     raw = parse_json(text, CONFIG)
     if not isinstance(raw, dict) or not isinstance(raw.get("llm_config"), dict):
@@ -123,6 +126,7 @@ def _config_text(files: CheckpointFiles, dtype: torch.dtype) -> bytes:
     keys = [key for key in ("dtype", "torch_dtype") if key in raw] or ["dtype"]
     new = {**raw, **dict.fromkeys(keys, name)}
     new["llm_config"] = {**inner, **{key: name for key in ("dtype", "torch_dtype") if inner.get(key) is not None}}
+    new["llm_config"]["vocab_size"] = files.lm_config.vocab_size
     return text if new == raw else _json_bytes(new)
 
 

@@ -177,5 +177,8 @@ def _explain_missing(root: Path, codec: Path, missing: list[str], *, named: bool
         found = "a LoRA adapter" if isfile(root / "adapter_model.safetensors") else "pickled weights"
         return f"{text}; it holds {found}: name the model folder itself, as safetensors"
     if not isdir(codec) and not named and all(name.startswith(CODEC_FOLDER) for name in missing):
-        return f"{text}; a fine-tune without {CODEC_FOLDER}/ needs a codec folder: name the original model's"
+        return (
+            f"{text}; it is a fine-tune without its codec: copy the folder {CODEC_FOLDER} of the original model into "
+            "it, or name that model as the codec folder (--codec)"
+        )
     return f"{text}; {HOW_TO_GET}"

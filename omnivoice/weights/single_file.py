@@ -103,9 +103,13 @@ def read_embedded(path: Path, text: str, *, limit: int) -> bytes:
 
 
 def names_of_part(info: Mapping[str, object], metadata: Mapping[str, str], part: str) -> Iterator[tuple[str, str]]:
-    """Yield (name in the checkpoint, name in the file) of that part's tensors; of other formats, every tensor."""
+    """Yield (name in the checkpoint, name in the file) of that part's tensors.
+
+    A file of another format belongs to one part. But transformers' save_pretrained puts a copy of the codec into the
+    language model's file if the model was loaded for speaking, and the copy is left out, as upstream leaves it out.
+    """
     if metadata.get("format") != FORMAT:
-        yield from ((name, name) for name in info)
+        yield from ((name, name) for name in info if part == CODEC or not name.startswith(CODEC_PREFIX))
         return
     for name in info:
         if name not in EMBEDDED and name.startswith(CODEC_PREFIX) == (part == CODEC):

@@ -174,7 +174,7 @@ def test_older_spelling_of_weight_norm_loads_the_same(folder):
 
 def test_fine_tune_without_codec_takes_a_named_one(folder, checkpoint):
     shutil.rmtree(folder / "audio_tokenizer")
-    with pytest.raises(CheckpointError, match=r"audio_tokenizer/config\.json.*name the original model's"):
+    with pytest.raises(CheckpointError, match=r"config\.json.*copy the folder audio_tokenizer of the original"):
         Engine.load(folder)
     expected = codes(Engine.load(checkpoint))
     for codec in (checkpoint, checkpoint / "audio_tokenizer"):

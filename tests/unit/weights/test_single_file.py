@@ -241,7 +241,7 @@ def test_spoilt_files_are_refused(single, tmp_path, change, message):
 
 def test_its_codec_serves_a_fine_tune_without_one(checkpoint, single, tmp_path):
     folder = shutil.copytree(checkpoint, tmp_path / "tune", ignore=shutil.ignore_patterns("audio_tokenizer"))
-    with pytest.raises(CheckpointError, match="needs a codec folder"):
+    with pytest.raises(CheckpointError, match="is a fine-tune without its codec: copy the folder audio_tokenizer"):
         Engine.load(folder)
     assert torch.equal(codes(Engine.load(folder, codec_folder=single))[1], codes(Engine.load(single))[1])
     assert torch.equal(codes(Engine.load(single, codec_folder=checkpoint))[1], codes(Engine.load(single))[1])
