@@ -20,14 +20,14 @@ from .removed import Removed
 SCENE_BREAK = "\n***\n"  # what <hr> means; see `pauses`
 _ATTRIBUTE = r"""[a-z_@:][\w@:.-]*(?:\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+))?"""
 _ATTRIBUTES = re.compile(_ATTRIBUTE, re.IGNORECASE | re.ASCII)
-_MARKUP = re.compile(
+MARKUP = re.compile(
     r"<!--(?:(?!<!--).)*?-->"
     r"|<!\[CDATA\[(?P<data>(?:(?!<!\[CDATA\[).)*?)\]\]>"
     r"|<!doctype\b[^<>]*>|<\?[a-z][^<>]*\?>"
     rf"|<(?P<slash>/?)(?P<name>[a-z][\w-]*(?::[\w-]+)?)(?P<attributes>(?:\s+{_ATTRIBUTE})*)\s*/?>",
     re.IGNORECASE | re.ASCII | re.DOTALL,
 )
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE | re.ASCII)
 
 
 @cache
@@ -41,7 +41,7 @@ def without_markup(text: str, removed: Removed) -> str:
     A block, such as <p> or <br>, becomes a line break, and <hr> a scene break; an inline tag leaves nothing, so that
     words stay whole. Other tags become a space. The pronunciations above ruby text go, because their base is spoken.
     """
-    tokens = list(_MARKUP.finditer(text))
+    tokens = list(MARKUP.finditer(text))
     closings = {token["name"].lower(): token.start() for token in tokens if token["slash"]}  # the last of each name
     pairs = {token["name"].lower() for token in tokens if token["name"] and not token["slash"]}.intersection(closings)
     parts: list[str] = []
@@ -66,7 +66,7 @@ def without_markup(text: str, removed: Removed) -> str:
 
 def _decoded(text: str) -> str:
     """Return `text` with its entities decoded; those of control and invisible characters become nothing."""
-    decoded = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+    decoded = ENTITY.sub(lambda match: html.unescape(match[0]), text)
     return text if decoded == text else clean_text(decoded)
 
 

@@ -20,12 +20,12 @@ from .removed import Removed
 
 DEFAULT_SECONDS = 0.5  # of a pause without a time
 _TIME = r"(\d{1,9}(?:\.\d{1,9})?)[ \t]*(ms|s)?"
-_PAUSE = re.compile(
+PAUSE = re.compile(
     rf"\[[ \t]*pause(?:[ \t]+{_TIME})?[ \t]*\]"
     rf"|<break(?:[ \t]+time[ \t]*=[ \t]*[\"']{_TIME}[\"'])?[ \t]*/?>(?:</break>)?",
     re.IGNORECASE,
 )
-_ATTEMPT = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]|<break\b[^<>\n]{0,100}>", re.IGNORECASE)
+ATTEMPT = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]|<break\b[^<>\n]{0,100}>", re.IGNORECASE)
 _SCENE_MARKS = frozenset("*＊⁎⁑⁂⁕※#＃§†‡•·∙⋅・.…⋯/\\%:&@☙\ufe0f")  # besides symbols, dashes and underscores
 
 
@@ -70,7 +70,7 @@ def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
     if not pieces or pause or any(map(is_spoken, text[end:])):
         pieces.append(Piece(pause, _words(text[end:], removed) if pieces else text[end:]))
     for piece in pieces:
-        if odd := _ATTEMPT.search(piece.text):
+        if odd := ATTEMPT.search(piece.text):
             reason = f"the pause {odd[0][:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]"
             raise PauseError(reason, odd[0])
     return pieces
@@ -86,11 +86,11 @@ def _words(piece: str, removed: Removed) -> str:
 
 def _pauses(text: str) -> list[tuple[int, int, float]]:
     """Return (start, end, seconds) of every pause mark and of every scene break that is between two words, in order."""
-    found = [(mark.start(), mark.end(), _seconds(mark)) for mark in _PAUSE.finditer(text)]
+    found = [(mark.start(), mark.end(), _seconds(mark)) for mark in PAUSE.finditer(text)]
     scenes = _scene_breaks(text)
     if not scenes:
         return found
-    words = _PAUSE.sub(lambda mark: " " * len(mark[0]), text)
+    words = PAUSE.sub(lambda mark: " " * len(mark[0]), text)
     spoken = [place for place, char in enumerate(words) if is_spoken(char)] or [0]
     inside = ((start, end, DEFAULT_SECONDS) for start, end in scenes if spoken[0] < start < spoken[-1])
     return sorted([*found, *inside])
