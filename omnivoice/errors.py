@@ -29,6 +29,10 @@ class FileError(OmniVoiceError):
     """A file is missing, incomplete, corrupt, too large, or not in the format it claims to be."""
 
 
+class LockedError(FileError):
+    """Another process, or another run of this one, is using the folder."""
+
+
 class CheckpointError(FileError):
     """A model folder or weight file does not contain an OmniVoice model that this engine can run."""
 

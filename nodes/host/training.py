@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
@@ -33,7 +33,7 @@ from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.loop import Outcome
 from ...omnivoice.train.results import result_metadata, write_loras
-from ...omnivoice.train.run import RunFolder, is_finished, open_run
+from ...omnivoice.train.run import RunFolder, check_run, is_finished, lock_run, open_run
 from ...omnivoice.train.trainer import Trainer
 from ...omnivoice.weights.lora import LoRA, LowRank
 from ...omnivoice.weights.lora_read import read_lora
@@ -105,17 +105,17 @@ def train_lora(
         trainer = build_trainer(
             lm, model.engine.sampler.text, model.engine.tokenizer, data, settings, device=device, lora=lora
         )
-        folder, notes = _folder(request, data.fingerprint(), base)
-        if folder is not None and folder.resume(trainer):
-            notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
-        language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
-        run = TrainingRun(model, trainer, folder, node_id, language=language_label(language) if language else None)
-        outcome = run.train(keep=options.keep)
-        steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
-        tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
-        losses = losses_of(trainer)
-        metadata = result_metadata(trainer, data, base, steps)
-        files, faults = _write(folder, trainer, outcome, metadata, dtype)
+        with _folder(request, data.fingerprint(), base) as (folder, notes):
+            if folder is not None and folder.resume(trainer):
+                notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
+            language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
+            run = TrainingRun(model, trainer, folder, node_id, language=language_label(language) if language else None)
+            outcome = run.train(keep=options.keep)
+            steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
+            tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
+            losses = losses_of(trainer)
+            metadata = result_metadata(trainer, data, base, steps)
+            files, faults = _write(folder, trainer, outcome, metadata, dtype)
     warnings = (*notes, *faults, *run.faults)
     report = [*_report(data, request, trainer, outcome, run), *files, *warnings, *_rejected(data)]
     return Trained(tensors, losses, steps, "\n".join(report), warnings)
@@ -141,11 +141,16 @@ def _existing(model: models.LoadedModel, request: TrainingRequest) -> tuple[LoRA
     return lora, int(steps.group(1)) if steps else 0
 
 
-def _folder(request: TrainingRequest, data: str, base: str) -> tuple[RunFolder | None, list[str]]:
-    """Return the folder of the run, an unfinished one to resume or a new one, and notes; None without a run_name."""
+@contextlib.contextmanager
+def _folder(request: TrainingRequest, data: str, base: str) -> Iterator[tuple[RunFolder | None, list[str]]]:
+    """Yield the locked folder of the run, an unfinished one to resume or a new one, and notes; None without a run_name.
+
+    Raises LockedError if another process trains the same run: a second one would only repeat its work.
+    """
     name, settings = request.run_name, request.settings
     if not name:
-        return None, []
+        yield None, []
+        return
     root, reason = make_folder(Path(folder_paths.get_output_directory()) / FOLDER), ""
     for number in range(1, MAX_RUNS + 1):
         folder = root / (name if number == 1 else f"{name}-{number}")
@@ -153,11 +158,14 @@ def _folder(request: TrainingRequest, data: str, base: str) -> tuple[RunFolder |
             reason = reason or f"{folder.name} holds a finished run"
             continue
         try:
-            opened = open_run(folder, settings, data=data, base=base, resume=request.resume)
+            check_run(folder, settings, data=data, base=base, resume=request.resume)
         except InputError as error:
             reason = reason or str(error).partition(": name another")[0]
             continue
-        return opened, [f"{reason}; this run is in {folder.name}"] if reason else []
+        with lock_run(folder):
+            opened = open_run(folder, settings, data=data, base=base, resume=request.resume)
+            yield opened, [f"{reason}; this run is in {folder.name}"] if reason else []
+        return
     raise InputError(f"there are {MAX_RUNS} runs named {shown(name)}: choose another run_name")
 
 

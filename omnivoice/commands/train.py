@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from ..train.build import base_fingerprint, build_trainer
 from ..train.clips import Dataset
 from ..train.loop import Outcome, train
 from ..train.results import result_metadata, write_loras
-from ..train.run import RunFolder, open_run
+from ..train.run import RunFolder, lock_run, open_run
 from ..train.settings import TrainSettings
 from ..train.trainer import StepReport, Trainer
 from ..train.world import World, join_world
@@ -70,7 +70,9 @@ def run(options: argparse.Namespace) -> None:
     order = read_order(options.config)
     world = join_world(device_type=order.device.partition(":")[0])
     try:
-        _run(order, world)
+        # Before hours of encoding; fails as well if the folder cannot be made.
+        with lock_run(order.output) if world.is_main else nullcontext():
+            _run(order, world)
     finally:
         world.close()
 
@@ -80,8 +82,6 @@ def _run(order: TrainOrder, world: World) -> None:
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
     files = checkpoint_files(order.model, order.codec)
-    if world.is_main:
-        make_folder(order.output)  # fails now, not after hours of encoding
     names = ("model", "codec", "cache", "language", "instruct")
     given = {name: getattr(order, name) for name in names}
     dataset = _in_turn(world, lambda: load_dataset(order.data, device=device, **given))

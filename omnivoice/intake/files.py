@@ -139,7 +139,7 @@ def append_line(path: str | PathLike[str], line: str) -> None:
         with open(where, "ab") as file:
             file.write(data)
     except OSError as error:
-        raise _write_error(where, len(data), error) from error
+        raise write_error(where, len(data), error) from error
 
 
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
@@ -167,7 +167,7 @@ def write_parts_atomic(
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temp)
     except OSError as error:
-        raise _write_error(where, size, error) from error
+        raise write_error(where, size, error) from error
     _sync_folder(where.parent)
     return written
 
@@ -229,7 +229,8 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _write_error(path: Path, size: int, error: OSError) -> FileError:
+def write_error(path: Path, size: int, error: OSError) -> FileError:
+    """Return the error that says why `path`, of `size` bytes, could not be written."""
     full = f"the disk is full, {size / MIB:.1f} MB are needed: make room"
     protected = "the folder or file is write-protected: choose another folder"
     occupied = "a folder has that name: choose another name"

@@ -5,7 +5,8 @@
 
 A training state is one file with a hash of its values, written to a temporary file and renamed. A kill therefore
 leaves the old file or the new one, and a damaged file is noticed, named and skipped. A run resumes only with the
-settings, data and model that it was started with. A new run needs a folder that holds no other run.
+settings, data and model that it was started with. A new run needs a folder that holds no other run. Whoever trains in
+a folder holds its lock (`lock_run`), so two runs never write to one folder.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ..errors import FileError, InputError
 from ..intake.files import append_line, file_size, read_bytes, remove_file, remove_stale_temps, write_atomic
 from ..intake.folders import check_space, make_folder
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, MAX_TENSORS_BYTES, shown
+from ..intake.locks import FolderLock, lock_folder
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json, read_json
 from ..intake.tensors import check_header, open_tensors, read_small_tensors, write_tensors
@@ -33,7 +35,7 @@ from .settings import TrainSettings
 from .trainer import Trainer
 
 FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
-SETTINGS, METRICS, BEST = "settings.json", "metrics.jsonl", "best.safetensors"
+SETTINGS, METRICS, BEST, LOCK = "settings.json", "metrics.jsonl", "best.safetensors", "run.lock"
 KEPT = 2
 STALE_SECONDS = 600  # no state takes this long to write, so an older temporary file was left by a kill
 # Settings that may change when a run resumes, since they do not affect the weights.
@@ -152,11 +154,27 @@ def _discard_torn(path: Path) -> None:
             remove_file(path)
 
 
+def lock_run(folder: Path) -> FolderLock:
+    """Return the lock on the folder of a run, created if needed; raises LockedError, which names who is using it."""
+    return lock_folder(make_folder(folder), LOCK)
+
+
 def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True) -> RunFolder:
     """Return the folder of a run, created if needed. data, base: fingerprints of the clips and the model.
 
-    Raises InputError if the folder holds a run with other settings, clips or model, or any run if `resume` is False.
+    The caller holds the folder's lock. Raises InputError if the folder holds a run with other settings, clips or model,
+    or any run if `resume` is False.
     """
+    remove_stale_temps(make_folder(folder), seconds=STALE_SECONDS)
+    own = check_run(folder, settings, data=data, base=base, resume=resume)
+    write_atomic(folder / SETTINGS, json.dumps(own, indent=1).encode())
+    return RunFolder(folder)
+
+
+def check_run(
+    folder: Path, settings: TrainSettings, *, data: str, base: str, resume: bool = True
+) -> Mapping[str, object]:
+    """Return the content of settings.json for this run; raises InputError as `open_run` does, and changes nothing."""
     own = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -165,17 +183,15 @@ def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, res
         "base": base,
     }
     own = json.loads(json.dumps(own))  # as it will be read back
-    remove_stale_temps(make_folder(folder), seconds=STALE_SECONDS)
     path = folder / SETTINGS
     if os.path.isfile(path):
         difference = _difference(read_json(path, limit=MAX_CONFIG_BYTES), own)
         if difference or not resume:
             reason = difference or "resume is off"
             raise InputError(f"{shown_name(folder)} holds another run ({reason}): name another folder")
-    elif any(_STATE.fullmatch(name) for name in os.listdir(folder)):
+    elif os.path.isdir(folder) and RunFolder(folder).states():
         raise InputError(f"{shown_name(folder)} holds training states without {SETTINGS}: name another folder")
-    write_atomic(path, json.dumps(own, indent=1).encode())
-    return RunFolder(folder)
+    return own
 
 
 def is_finished(folder: Path, settings: TrainSettings) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -376,6 +377,37 @@ def test_folders(train, output: Path) -> None:
     assert "learning_rate was 0.01, now 0.02); this run is in run-3" in train(learning_rate=0.02, steps=4)[3]
     assert {path: path.read_bytes() for path in (output / "run").iterdir()} == kept
     assert sorted(path.name for path in output.iterdir()) == ["run", "run-2", "run-3"]
+
+
+def test_a_run_that_another_process_trains_is_refused(train, part, output: Path) -> None:
+    """The command line and ComfyUI lock a folder in the same way."""
+    train(save_every=2)
+    (output / "run" / "state-00000003.safetensors").unlink()  # unfinished
+    with part("train.run").lock_run(output / "run"):
+        with pytest.raises(part("errors").LockedError, match=rf"^run is in use by process {os.getpid()} on .*: wait"):
+            train()
+        assert [path.name for path in output.iterdir()] == ["run"]
+        # What would not go on in that folder anyway takes the next one, as ever.
+        assert "seed was 0, now 3); this run is in run-2" in train(seed=3)[3]
+        assert "resume is off); this run is in run-3" in train(resume=False)[3]
+    assert "resumed: run was at step 2" in train()[3]
+
+
+def test_a_second_prompt_in_one_folder_is_refused(train, part, monkeypatch, output: Path) -> None:
+    trainer, refused = part("train.trainer").Trainer, []
+    learn = trainer.learn
+
+    def begin_another(one: object, examples: object) -> object:
+        if not refused:
+            refused.append("")
+            with pytest.raises(part("errors").LockedError) as error:
+                train()
+            refused[0] = str(error.value)
+        return learn(one, examples)
+
+    monkeypatch.setattr(trainer, "learn", begin_another)
+    assert train()[2] == 3 and refused[0].startswith("run is in use by process")
+    assert [path.name for path in output.iterdir()] == ["run"]
 
 
 def test_without_resume_an_unfinished_run_is_left_alone(train, host, output: Path) -> None:

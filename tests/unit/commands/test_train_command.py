@@ -21,7 +21,7 @@ from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError
-from omnivoice.train.run import RunFolder
+from omnivoice.train.run import RunFolder, lock_run
 from omnivoice.train.settings import PRESETS, TrainSettings
 from omnivoice.train.trainer import Pace, StepReport
 from omnivoice.types import GenerationRequest, Sampling
@@ -75,6 +75,7 @@ def test_a_lora_from_recordings(config: Path, capsys: pytest.CaptureFixture[str]
         "state-00000002.safetensors",
         "state-00000004.safetensors",
         "metrics.jsonl",
+        "run.lock",
         "samples",
         "settings.json",
     }
@@ -150,6 +151,37 @@ def test_other_settings_in_the_same_folder_are_refused(config: Path, capsys: pyt
     write(config.parent, {"rank": 3})
     assert main(["train", str(config)]) == 1
     assert "anna holds another run (rank was 2, now 3): name another folder" in capsys.readouterr().err
+
+
+def test_a_second_run_in_the_folder_is_refused_while_the_first_trains(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show, answers = command.Progress.show, []
+
+    def begin_another(self: command.Progress, report: StepReport) -> None:
+        show(self, report)
+        if report.step in (1, 3):
+            monkeypatch.setattr(command.Progress, "show", show)
+            write(config.parent, {"seed": report.step})  # refused before its settings are compared
+            answers.append(main(["train", str(config)]))
+            monkeypatch.setattr(command.Progress, "show", begin_another)
+
+    monkeypatch.setattr(command.Progress, "show", begin_another)
+    assert main(["train", str(config)]) == 0
+    said = capsys.readouterr()
+    assert answers == [1, 1]
+    assert re.search(
+        rf"error: anna is in use by process {os.getpid()} on \S+ since .*: wait until that run ends", said.err
+    )
+    assert "finished after 4 of 4 steps" in said.out and len(losses(config.parent / "runs" / "anna")) == 4
+
+
+def test_a_folder_in_use_is_refused_before_any_encoding(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with lock_run(config.parent / "runs" / "anna"):
+        assert main(["train", str(config)]) == 1
+    assert "anna is in use by process" in capsys.readouterr().err
+    assert not (config.parent / "clips" / ".omnivoice_codes").exists()
+    assert main(["train", str(config)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""A lock on a folder, which one process holds at a time.
+
+The operating system keeps the lock, so it ends with its process, even one that was killed. The file in the folder only
+names the holder for messages. It stays when the lock ends, and never locks anything by being there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import json
+import logging
+import os
+import platform
+import sys
+from os import PathLike
+from types import TracebackType
+
+from ..errors import FileError, LockedError
+from .files import read_bytes, write_error
+from .limits import KIB, shown
+from .paths import as_path, shown_name
+from .strict_json import parse_json
+
+_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
+_LOCKED_BYTE = 1 << 30  # on Windows; behind the text, since nobody else can read a locked byte there
+_LOG = logging.getLogger("omnivoice_nodes")
+
+
+class FolderLock:
+    """A lock that is held until `release`, the end of the `with` block or the end of the process."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+
+    def release(self) -> None:
+        """Let others take the lock. A second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, 0)  # the process it names holds nothing any more
+            os.close(handle)
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
+    """Return the lock on a folder, taken through the file `name` in it, which is made if missing.
+
+    Raises LockedError, which names the holder, while a process holds it, this one included; FileError if the file
+    cannot be made. Where the file system has no locks, a warning in the log says so.
+    """
+    where = as_path(folder) / name
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        handle = os.open(where, flags, 0o666)
+    except OSError as error:
+        raise write_error(where, 0, error) from error
+    try:
+        _take(handle)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            _LOG.warning("a second run in %s would not be noticed: its disk has no locks", shown_name(where.parent))
+            return FolderLock(handle)
+        os.close(handle)
+        if error.errno not in _HELD:
+            raise write_error(where, 0, error) from error
+        raise LockedError(
+            f"{shown_name(where.parent)} is in use by {_holder(where)}: wait until that run ends, stop it, or choose "
+            "another folder"
+        ) from None
+    with contextlib.suppress(OSError):  # on a full disk the lock holds without a name
+        os.ftruncate(handle, 0)
+        os.write(handle, _own_name())
+    return FolderLock(handle)
+
+
+def _take(handle: int) -> None:
+    """Lock the open file without waiting; raises OSError."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(handle, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        os.lseek(handle, 0, os.SEEK_SET)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _own_name() -> bytes:
+    since = datetime.datetime.now().astimezone().isoformat(" ", "minutes")
+    return json.dumps({"host": platform.node(), "process": os.getpid(), "since": since}).encode()
+
+
+def _holder(path: str | PathLike[str]) -> str:
+    """Return who holds the lock, as its file says, in words."""
+    with contextlib.suppress(FileError):
+        found = parse_json(read_bytes(path, limit=KIB), shown_name(path))
+        if isinstance(found, dict) and type(found.get("process")) is int:
+            host, since = (shown(str(found.get(key, "?")))[1:-1] for key in ("host", "since"))
+            return f"process {found['process']} on {host} since {since}"
+    return "another process"
