@@ -22,7 +22,7 @@ SPANS = (
     "[B EY1 S]",
     "[b ey1 s]",
     "打ZHE2出",
-    "NI3HAO3好",
+    " NI3HAO3好",
     " KOU4 ",
     "{voice speed=1.1 seed=3}",
     "{voice language=de}",
