@@ -43,6 +43,8 @@ from .text.tokenizer import TextTokenizer
 from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
 from .weights import load_lm, locate_checkpoint
+from .weights.lora_merge import merge_loras
+from .weights.lora_read import read_lora
 
 OVERFLOWED = "fp16 overflowed, so this model now computes in bf16: set dtype to bf16, or to fp32 for the closest result"
 SLOW = "dtype fp16 is for GPUs and takes several times as long as fp32 on a CPU: choose auto or fastest"
@@ -76,6 +78,7 @@ class Engine:
         compute_device: str | torch.device | None = None,
         body_dtype: torch.dtype | None = None,
         speedups: Speedups = ALL_SPEEDUPS,
+        loras: Sequence[tuple[str | PathLike[str], float]] = (),
     ) -> Engine:
         """Load a checkpoint folder or single file in `dtype` (None: the best for the device) to `device`.
 
@@ -83,16 +86,21 @@ class Engine:
         compute_device: where inputs go, if the host moves the weights there itself; default `device`.
         body_dtype: how the matrices of the language model's layers are stored, if not in `dtype`; such as float8_e4m3fn
         for `ops` whose layers cast their weights when they run.
-        speedups: exact shortcuts, all on by default.
-        Raises CheckpointError or FileError, which name what is missing or wrong, and InputError for another dtype.
+        speedups: exact shortcuts, all on by default. loras: (PEFT folder or .safetensors file, strength), merged into
+        the weights; their changes add up.
+        Raises CheckpointError or FileError, which name what is missing or wrong, LoraError for a LoRA, InputError for a
+        dtype or strength.
         """
         if dtype is not None and dtype not in COMPUTE_DTYPES:
             raise InputError(f"dtype must be torch.float32, bfloat16, float16 or float64, got {dtype}")
+        if body_dtype is not None and loras:
+            raise InputError("weights that are stored in body_dtype take no LoRA: leave out one of the two")
         if body_dtype is not None and ops is PLAIN_OPS:
             raise InputError(f"body_dtype {body_dtype} needs `ops` whose layers cast their weights: leave it out")
         where = torch.device(device)
         target = where if compute_device is None else torch.device(compute_device)
         files = locate_checkpoint(folder, codec_folder)
+        added = [(read_lora(path, files.lm_config), amount) for path, amount in loras]
         tokenizer = TextTokenizer.from_json(files.tokenizer_json())
         ops = with_fast_linear(ops) if speedups.fast_linear else ops
         dtype = dtype or best_dtype(target)
@@ -107,6 +115,7 @@ class Engine:
             used_ids=tokenizer.used_ids,
             fused=speedups.fused_linears,
         )
+        merge_loras(lm, added, fused=speedups.fused_linears)
         sampler = Sampler(lm, text, target, speedups, StepGraphs(enabled=speedups.graphs))
         codec = Codec.load(files, ops=ops, device=codec_device(where), compute_device=codec_device(target))
         return cls(sampler, codec, tokenizer, files.words)

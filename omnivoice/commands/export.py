@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..weights.export import export_checkpoint
 from ..weights.export_folder import export_folder
 from ..weights.lora_read import read_lora
-from .models import add_checkpoint_options, checkpoint_files
+from .models import add_checkpoint_options, add_lora_options, checkpoint_files, named_loras
 
 SUFFIX = ".safetensors"
 
@@ -22,22 +22,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     folder = f"a {SUFFIX} file, or a new folder, which the original program can load too"
     for parser, output in ((export, f"the {SUFFIX} file to write"), (merge, folder)):
         add_checkpoint_options(parser)
-        parser.add_argument(
-            "--lora",
-            metavar="PATH",
-            action="append",
-            default=[],
-            required=parser is merge,
-            help=f"LoRA to merge in: a PEFT folder or a {SUFFIX} file; may be repeated, and the changes add up",
-        )
-        parser.add_argument(
-            "--strength",
-            metavar="NUMBER",
-            action="append",
-            type=float,
-            default=[],
-            help="strength of each LoRA, -10 to 10, in the order of the --lora options; default 1 for each",
-        )
+        add_lora_options(parser, required=parser is merge)
         parser.add_argument("-o", "--output", metavar="PATH", required=True, help=output)
         parser.add_argument(
             "--dtype", choices=tuple(DTYPES), help="precision of the language model; default: as stored"
@@ -48,16 +33,11 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Write the model and print what it holds."""
-    out, count = Path(options.output), len(options.lora)
+    out, named = Path(options.output), named_loras(options)
     if options.command == "export" and out.suffix != SUFFIX:
         raise InputError(f"the output must end in {SUFFIX}, got {options.output!r}")
-    strengths = options.strength or [1.0] * count
-    if len(strengths) != count:
-        raise InputError(
-            f"--strength must be given once for each of the {count} --lora, or not at all, got {len(strengths)}"
-        )
     files = checkpoint_files(options.model, options.codec)
-    loras = [(read_lora(path, files.lm_config), strength) for path, strength in zip(options.lora, strengths)]
+    loras = [(read_lora(path, files.lm_config), strength) for path, strength in named]
     if out.suffix == SUFFIX:
         export_checkpoint(files, out, dtype=DTYPES.get(options.dtype), loras=loras, overwrite=options.overwrite)
     else:

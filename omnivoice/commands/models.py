@@ -55,11 +55,43 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_lora_options(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Add --lora and --strength."""
+    parser.add_argument(
+        "--lora",
+        metavar="PATH",
+        action="append",
+        default=[],
+        required=required,
+        help="LoRA to merge in: a PEFT folder or a .safetensors file; may be repeated, and the changes add up",
+    )
+    parser.add_argument(
+        "--strength",
+        metavar="NUMBER",
+        action="append",
+        type=float,
+        default=[],
+        help="strength of each LoRA, -10 to 10, in the order of the --lora options; default 1 for each",
+    )
+
+
+def named_loras(options: argparse.Namespace) -> list[tuple[str, float]]:
+    """Return (path, strength) of each --lora; raises InputError unless there are as many strengths, or none."""
+    count = len(options.lora)
+    strengths = options.strength or [1.0] * count
+    if len(strengths) != count:
+        raise InputError(
+            f"--strength must be given once for each of the {count} --lora, or not at all, got {len(strengths)}"
+        )
+    return [*zip(options.lora, strengths)]
+
+
 def load_engine(options: argparse.Namespace) -> Engine:
     """Load the engine that the options describe."""
     device = usable_device(options.device)
     dtype = fastest_dtype(device) if options.dtype == FASTEST else DTYPES.get(options.dtype)
-    return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec)
+    loras = named_loras(options) if "lora" in options else ()
+    return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec, loras=loras)
 
 
 def checkpoint_files(

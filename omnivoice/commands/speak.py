@@ -15,7 +15,7 @@ from ..intake.audio_files import check_wav_target, read_audio, write_wav
 from ..intake.limits import shown
 from ..text.free_design import design_from_free_text
 from ..types import GenerationRequest, Sampling, VoicePrompt
-from .models import add_model_options, load_engine
+from .models import add_lora_options, add_model_options, load_engine
 from .text_input import read_text_stream, text_argument
 
 BAR = 30
@@ -39,6 +39,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--no-post-process", action="store_true", help="do not shorten silences")
     _add_sampling_options(parser)
     add_model_options(parser)
+    add_lora_options(parser)
     parser.set_defaults(run=run)
 
 

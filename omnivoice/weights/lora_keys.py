@@ -33,6 +33,10 @@ _SUFFIXES: Mapping[str, str] = MappingProxyType(
     }
 )
 _UNSUPPORTED = "({}), which is not supported: merge it into the model where it was trained"
+EMBEDDING_ADVICE = (
+    "which stays on the CPU and cannot be patched: train without embed_tokens, or merge the LoRA into the model where "
+    "it was trained (merge_and_unload in PEFT), and use that model"
+)
 _LONGEST_FIRST = tuple(sorted(_SUFFIXES, key=len, reverse=True))
 _FULL_MODEL = re.compile(r"(input_layernorm|embed_tokens)\.weight$")
 _FOREIGN = (
@@ -48,10 +52,10 @@ _FOREIGN = (
         f"is a LyCORIS (LoHa, LoKr, OFT, GLoRA) {_UNSUPPORTED}",
     ),
     (re.compile(r"\.(lora_[AB]\.bias|diff_b)$"), f"is a LoRA with biases {_UNSUPPORTED}"),
+    (re.compile(r"embed_tokens(?!.*base_layer\.weight$)"), f"changes the text embedding ({{}}), {EMBEDDING_ADVICE}"),
     (
-        re.compile(r"embed_tokens(?!.*base_layer\.weight$)"),
-        "changes the text embedding ({}), which stays on the CPU and cannot be patched: train without embed_tokens, or "
-        "merge the LoRA into the model where it was trained",
+        re.compile(r"(layernorm|[qk]_norm|\bmodel\.(llm\.)?norm)\.(modules_to_save\.default\.)?weight$"),
+        f"changes norms {_UNSUPPORTED}",
     ),
 )
 

@@ -17,6 +17,7 @@ from typing import cast
 from ..errors import LoraError
 from ..intake.limits import LIMITS, shown
 from ..intake.tables import load_table
+from .lora_keys import EMBEDDING_ADVICE
 
 MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 200
@@ -65,6 +66,8 @@ def parse_settings(raw: object) -> PeftSettings:
         raise LoraError(f"adapter_config.json: peft_type must be LORA, got {shown(raw.get('peft_type'))}")
     if raw.get("use_dora"):
         raise LoraError("this LoRA is a DoRA (use_dora), which is not supported: merge it into the model with PEFT")
+    if raw.get("trainable_token_indices"):
+        raise LoraError(f"this LoRA changes rows of the text embedding (trainable_token_indices), {EMBEDDING_ADVICE}")
     start = raw.get("init_lora_weights")
     if not any(start is allowed or start == allowed for allowed in UNCHANGED_BASE):
         raise LoraError(

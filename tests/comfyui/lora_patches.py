@@ -136,7 +136,7 @@ def main():
     with torch.inference_mode():  # as ComfyUI runs nodes
         base = host.models.load_model("model", "fp32", "auto")
         before = {key: weight.clone() for key, weight in base.engine.lm.state_dict().items()}
-        for name in ("plain", "saved", "patterns", "llm_only"):
+        for name in ("plain", "saved", "patterns", "llm_only", "rslora"):
             found[name] = one_adapter(p, base, name, before, recorded)
         weights = load_file(MODEL / "model.safetensors")
         found["core"] = [core_reads(p, base.engine.lm.config, name, weights) for name in ("plain", "saved", "patterns")]

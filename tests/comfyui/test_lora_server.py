@@ -220,7 +220,13 @@ def test_patches_on_real_patchers(comfy, checkpoint: Path) -> None:
     done = subprocess.run(command, cwd=comfy.tree, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    functions = {"plain": 12, "saved": 4, "patterns": 14, "llm_only": 9}  # fused weights, heads and embeddings
+    functions = {
+        "plain": 12,
+        "saved": 4,
+        "patterns": 14,
+        "llm_only": 9,
+        "rslora": 3,
+    }  # fused weights, heads and embeddings
     for name, count in functions.items():
         assert found[name].pop("functions") == count
         assert found[name] == dict.fromkeys(("tokens", "patched", "base_after", "lowvram", "removed"), True), name

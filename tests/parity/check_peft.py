@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 RECORDED = ASSETS / "lora" / "ours.safetensors"
 TOLERANCE = 1e-5
-PEFTS = ("plain", "saved", "patterns", "llm_only")
+PEFTS = ("plain", "saved", "patterns", "llm_only", "rslora")
 STRENGTH = 0.5
 # PEFT has no strength for whole weights; and half of "patterns" rounds badly: relative noise of 6e-8 on the weights
 # moves its logits by 1.6e-5.

@@ -32,7 +32,9 @@ CASES = {
         "alpha_pattern": {r"layers\.\d+\.mlp.*": 3, "llm.layers.0.self_attn.k_proj": 1},
     },
     "llm_only": {"r": 3, "lora_alpha": 6, "target_modules": ["k_proj", "gate_proj", "down_proj"]},
+    "rslora": {"r": 32, "lora_alpha": 2, "target_modules": ["q_proj", "v_proj"], "use_rslora": True},
 }
+LLM_ONLY = ("llm_only", "rslora")  # PEFT wrapped `model.llm`, so the names lack that part
 
 
 def wrap(model, name):
@@ -40,7 +42,7 @@ def wrap(model, name):
     # PEFT finds q_proj in the codec's HuBERT too; one case keeps those pairs, which no training changes.
     excluded = None if name == "plain" else ".*audio_tokenizer.*"
     config = LoraConfig(**CASES[name], exclude_modules=excluded)
-    if name == "llm_only":
+    if name in LLM_ONLY:
         wrapped = model.llm = get_peft_model(model.llm, config)
     else:
         wrapped = get_peft_model(model, config)

@@ -13,7 +13,7 @@ from omnivoice.weights.lora import Difference, LoRA, LowRank, Replacement, lora_
 from omnivoice.weights.lora_read import read_lora
 from tests.unit.weights.lora_fixtures import with_lora
 
-CASES = ["base", "plain", "saved", "patterns", "llm_only"]
+CASES = ["base", "plain", "saved", "patterns", "llm_only", "rslora"]
 CPU = torch.device("cpu")
 
 

@@ -113,12 +113,41 @@ def test_pefts_copy_of_the_text_embedding_is_left_out_and_named(config, folder):
     assert read_lora(folder, config).unused == (name,)
 
 
+CANNOT = r"{}, which stays on the CPU and cannot be patched: .* merge the LoRA .* \(merge_and_unload in PEFT\)"
+
+
+@pytest.mark.parametrize("prefix", ["base_model.model.llm.", "base_model.model."])
 @pytest.mark.parametrize(
-    "name", ["embed_tokens.lora_embedding_A", "embed_tokens.weight", "embed_tokens.modules_to_save.default.weight"]
+    "name",
+    [
+        "embed_tokens.lora_embedding_A",
+        "embed_tokens.weight",  # modules_to_save, and what save_embedding_layers adds
+        "embed_tokens.modules_to_save.default.weight",
+        "embed_tokens.token_adapter.trainable_tokens_delta",
+    ],
 )
-def test_a_trained_text_embedding_is_refused(config, folder, name):
-    rewrite(folder, lambda tensors: tensors.update({f"base_model.model.llm.{name}": torch.zeros(2, 1300)}))
-    with pytest.raises(LoraError, match=r"changes the text embedding .* cannot be patched"):
+def test_a_trained_text_embedding_is_refused(config, folder, prefix, name):
+    rewrite(folder, lambda tensors: tensors.update({f"{prefix}{name}": torch.zeros(2, 1300)}))
+    with pytest.raises(LoraError, match=CANNOT.format(rf"changes the text embedding \('[\w.]*{name[-20:]}'\)")):
+        read_lora(folder, config)
+
+
+@pytest.mark.parametrize("rows", [[5, 6], {"embed_tokens": [430, 431, 432]}], ids=["list", "by module"])
+def test_trained_rows_of_the_text_embedding_are_refused(config, folder, rows):
+    edit(folder, trainable_token_indices=rows)
+    with pytest.raises(LoraError, match=CANNOT.format(r"rows of the text embedding \(trainable_token_indices\)")):
+        read_lora(folder, config)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["llm.norm.weight", "norm.weight", "layers.0.input_layernorm.weight", "llm.layers.1.self_attn.q_norm.weight"],
+)
+def test_trained_norms_are_refused(config, folder, name):
+    rewrite(folder, lambda tensors: tensors.update({f"base_model.model.{name}": torch.ones(40)}))
+    with pytest.raises(
+        LoraError, match=rf"changes norms \('base_model\.model\.{name}'\), which is not supported: merge"
+    ):
         read_lora(folder, config)
 
 
