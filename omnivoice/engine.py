@@ -39,6 +39,7 @@ from .generate.voices import check_voice, encode_voice, voice_of_speech
 from .intake.limits import shown
 from .lm import OmniVoiceLM, TextEmbedding
 from .ops import PLAIN_OPS, Ops, with_fast_linear
+from .text.rules import TextRules
 from .text.tokenizer import TextTokenizer
 from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
@@ -54,12 +55,14 @@ class Engine:
     """A loaded OmniVoice model, made by `Engine.load`.
 
     lm, codec.decoder, codec.encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA
-    graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty.
+    graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty. rules: what the model says
+    about text.
     """
 
     def __init__(self, sampler: Sampler, codec: Codec, tokenizer: TextTokenizer, words: Iterable[str] = ()):
         self.lm, self.sampler, self.codec, self.tokenizer = sampler.lm, sampler, codec, tokenizer
         self.words = frozenset(words)
+        self.rules = TextRules(tokenizer.own)
 
     @property
     def codec_fingerprint(self) -> str:
@@ -144,7 +147,7 @@ class Engine:
         Raises AudioError for a recording that cannot be a reference. The voice's `warnings` list what is unusual
         about the recording, and a transcript that is missing or does not fit its length.
         """
-        return encode_voice(self.codec, waveform, text)
+        return encode_voice(self.codec, waveform, text, self.rules)
 
     def generate(
         self,
@@ -172,8 +175,9 @@ class Engine:
         return plans
 
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
-        plan = make_plan(request)
-        warnings = vocabulary_warnings(" ".join(chunk.text for chunk in plan.chunks), self.words)
+        plan = make_plan(request, self.rules)
+        text = self.rules.shielded(" ".join(chunk.text for chunk in plan.chunks))
+        warnings = vocabulary_warnings(text, self.words)
         if self.lm.get_dtype() == torch.float16 and self.sampler.device.type == "cpu":
             warnings = (*warnings, SLOW)
         if request.voice is not None:

@@ -113,7 +113,8 @@ class GenerationRequest:
     round(duration * 24000) samples long, including pads and gaps. denoise: ask for clean speech where the voice's
     recording is noisy. post_process: shorten silences. pad_seconds, fade_seconds: silence added at each end, and the
     fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
-    into chunks of about chunk_seconds.
+    into chunks of about chunk_seconds. text_as_written: speak the text as it is written, with every symbol and without
+    reading pauses from it; None: as the model says, which is False for the published one.
     """
 
     text: str
@@ -132,6 +133,7 @@ class GenerationRequest:
     chunking: str = "sentences"
     chunk_seconds: float = 15.0
     chunk_threshold_seconds: float = 30.0
+    text_as_written: bool | None = None
 
 
 @dataclass(frozen=True)

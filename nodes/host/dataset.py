@@ -128,6 +128,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
         instruct=words,
         cache=Path(folder_paths.get_user_directory()) / CACHE,
         on_clip=on_clip,
+        rules=model.engine.rules,
     )
 
 

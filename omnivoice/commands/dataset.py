@@ -11,6 +11,8 @@ import torch
 from ..devices import codec_device
 from ..intake.paths import as_path
 from ..ops import PLAIN_OPS, with_fast_linear
+from ..text.rules import TextRules
+from ..text.tokenizer import own_tokens
 from ..train.clips import Dataset
 from ..train.code_cache import FOLDER
 from ..train.dataset import build_dataset
@@ -68,4 +70,5 @@ def load_dataset(
         language=language,
         instruct=instruct,
         on_clip=show_progress,
+        rules=TextRules(own_tokens(files.tokenizer_json())),
     )

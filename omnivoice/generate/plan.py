@@ -15,14 +15,16 @@ from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_number, shown
 from ..intake.text_in import clean_text
+from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
 from ..text.languages import language_id, own_languages
 from ..text.pauses import Piece, split_pauses
 from ..text.removed import Removed
+from ..text.rules import PUBLISHED, TextRules
 from ..text.tags import tag_warnings
 from ..text.vocabulary import is_one_word
-from ..types import GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
+from ..types import Chunk, GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .chunks import plan_chunks
 from .presets import shortcuts_of
 
@@ -32,18 +34,39 @@ NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seco
 SWITCHES = ("exact_length", "denoise", "post_process")
 
 
-def make_plan(request: GenerationRequest) -> GenerationPlan:
+def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> GenerationPlan:
     """Check `request` and return everything that can be decided without the model.
 
-    Raises InputError or TextError, which name the field, what was given and what is allowed.
+    rules: what the model says about text. Raises InputError or TextError, which name the field, what was given and what
+    is allowed.
     """
     request, removed = checked_request(request), Removed()
-    spoken, tail_seconds = _spoken(split_pauses(clean_text(request.text), removed), removed)
+    if request.text_as_written is not None:
+        rules = replace(rules, as_written=request.text_as_written)
+    spoken, tail_seconds = _spoken(request, removed, rules)
     text = " ".join(join_lines(piece.text) for piece in spoken)
     language = language_id(request.language)
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
-    chunks, chunked = plan_chunks(request, spoken, tail_samples)
+    chunks, chunked = plan_chunks(_shielded_voice(request, rules), spoken, tail_samples)
+    _check_length(chunks)
+    exact = round(request.duration * SAMPLE_RATE) if request.exact_length and request.duration else None
+    warnings = (*removed.warnings(), *tag_warnings(text, rules.tags), *own_languages([language], rules.languages))
+    return GenerationPlan(
+        request=request,
+        chunks=tuple(replace(chunk, text=rules.restored(chunk.text)) for chunk in chunks),
+        language=language,
+        instruct=instruct,
+        seed=secrets.randbelow(2**32) if request.seed is None else request.seed,
+        chunked=chunked,
+        tail_samples=tail_samples,
+        target_samples=exact,
+        warnings=tuple(map(rules.restored, (*warnings, *_warnings(request, language, instruct, chunks[0].text)))),
+    )
+
+
+def _check_length(chunks: Sequence[Chunk]) -> None:
+    """Raise TextError for a chunk, or a text, that is too long."""
     seconds = max(chunk.frames for chunk in chunks) / FRAME_RATE
     if seconds > MAX_AUDIO_SECONDS:
         raise TextError(
@@ -56,28 +79,31 @@ def make_plan(request: GenerationRequest) -> GenerationPlan:
             f"the text would take {seconds / 3600:.1f} hours to speak, at most {MAX_TOTAL_SECONDS / 3600:g} are "
             "allowed: split it"
         )
-    exact = round(request.duration * SAMPLE_RATE) if request.exact_length and request.duration else None
-    return GenerationPlan(
-        request=request,
-        chunks=tuple(chunks),
-        language=language,
-        instruct=instruct,
-        seed=secrets.randbelow(2**32) if request.seed is None else request.seed,
-        chunked=chunked,
-        tail_samples=tail_samples,
-        target_samples=exact,
-        warnings=(*removed.warnings(), *tag_warnings(text), *_warnings(request, language, instruct, chunks[0].text)),
-    )
 
 
-def _spoken(pieces: Sequence[Piece], removed: Removed) -> tuple[list[Piece], float]:
-    """Return the cleaned pieces, and the seconds of silence at the end if the last piece has no words."""
+def _spoken(request: GenerationRequest, removed: Removed, rules: TextRules) -> tuple[list[Piece], float]:
+    """Return the cleaned and shielded pieces of the text, and the seconds of silence at its end if the last piece has
+    no words."""
+    pieces = split_pauses(rules.shielded(clean_text(request.text), removed), removed, rules)
     last = pieces[-1]
     tail = last.pause_seconds if len(pieces) > 1 and not last.text.strip() else 0.0
-    spoken = pieces[:-1] if tail else pieces
+    texts = [piece.text.strip() for piece in (pieces[:-1] if tail else pieces)]
     if len(pieces) == 1:  # upstream's estimate counts its outer spaces
-        return [Piece(last.pause_seconds, speakable_lines(last.text, removed))], 0.0
-    return [Piece(piece.pause_seconds, speakable_lines(piece.text.strip(), removed)) for piece in spoken], tail
+        texts = [last.text]
+    spoken = [Piece(piece.pause_seconds, speakable_lines(text, removed, rules)) for piece, text in zip(pieces, texts)]
+    for piece in spoken:
+        if not any(map(is_spoken, piece.text)) and (len(spoken) > 1 or not request.duration):
+            raise TextError(
+                f"{shown(rules.restored(piece.text))} has only tokens of the model, and no length of its own: write it "
+                "next to words, or give the text a duration"
+            )
+    return spoken, tail if len(pieces) > 1 else 0.0
+
+
+def _shielded_voice(request: GenerationRequest, rules: TextRules) -> GenerationRequest:
+    """Return `request` with a shielded transcript, in which the model's tokens take no time."""
+    voice = request.voice
+    return request if voice is None else replace(request, voice=replace(voice, text=rules.shielded(voice.text)))
 
 
 def checked_request(request: GenerationRequest) -> GenerationRequest:
@@ -95,6 +121,8 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
     for name in SWITCHES:
         if not isinstance(getattr(request, name), bool):
             raise InputError(f"{name} must be True or False, got {shown(getattr(request, name))}")
+    if request.text_as_written is not None and not isinstance(request.text_as_written, bool):
+        raise InputError(f"text_as_written must be True, False or None, got {shown(request.text_as_written)}")
     given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]
     sampling = _numbers(request.sampling, [field.name for field in fields(Sampling)])
     request = replace(request, sampling=Sampling(**sampling), **_numbers(request, given))
@@ -131,7 +159,6 @@ def _warnings(request: GenerationRequest, language: str | None, instruct: str | 
         warnings.append(
             f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"
         )
-    warnings += own_languages([language])
     if request.duration is not None and request.speed not in (None, 1):
         warnings.append(f"speed {request.speed:g} has no effect because a duration is given: leave out one of the two")
     if used := shortcuts_of(request.sampling):

@@ -15,6 +15,7 @@ from ..text.clean import plain_text, speakable
 from ..text.duration import rate_fault
 from ..text.languages import language_label
 from ..text.removed import Removed
+from ..text.rules import PUBLISHED, TextRules
 from ..types import GenerationPlan, VoicePrompt, Waveform
 from .codec import Codec
 
@@ -24,8 +25,8 @@ UNKNOWN_CODEC = (
 )
 
 
-def encode_voice(codec: Codec, waveform: Waveform, text: str) -> VoicePrompt:
-    """Return a voice made from a recording [C, N] of any rate. text: its transcript.
+def encode_voice(codec: Codec, waveform: Waveform, text: str, rules: TextRules = PUBLISHED) -> VoicePrompt:
+    """Return a voice made from a recording [C, N] of any rate. text: its transcript. rules: the model's for texts.
 
     Raises AudioError for a recording that cannot be a reference. The voice's `warnings` list what is unusual about
     the recording, and a transcript that is missing or does not fit its length.
@@ -36,15 +37,16 @@ def encode_voice(codec: Codec, waveform: Waveform, text: str) -> VoicePrompt:
     if channels > length > 0:
         raise AudioError(f"samples must be [channels, samples], got [{channels}, {length}]: transpose them")
     removed = Removed()
-    text = _transcript(text, removed)
+    shielded = _transcript(text, removed, rules)
+    text = rules.restored(shielded)
     prepared = prepare_reference(waveform, has_text=bool(text))
-    warnings = [*prepared.warnings, *removed.warnings("transcript")]
+    warnings = [*prepared.warnings, *rules.warnings(removed, "transcript")]
     seconds = prepared.samples.shape[1] / SAMPLE_RATE
     if not text:
         warnings.append(
             "the reference has no transcript, which harms pace and likeness: add the words that are spoken in it"
         )
-    elif problem := rate_fault(text, seconds):  # the transcript of another recording (upstream.md 19)
+    elif problem := rate_fault(shielded, seconds):  # the transcript of another recording (upstream.md 19)
         warnings.append(
             f"the transcript is {problem} for {seconds:.1f} s of speech: words will be cut off or repeated; "
             "write exactly what the recording says"
@@ -90,12 +92,12 @@ def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:
     return () if voice.codec else (UNKNOWN_CODEC,)
 
 
-def _transcript(text: str, removed: Removed) -> str:
-    """Return a transcript as the model reads it: clean, with final punctuation; empty if there is none."""
+def _transcript(text: str, removed: Removed, rules: TextRules) -> str:
+    """Return a transcript as the model reads it: clean, shielded, with final punctuation; empty if there is none."""
     text = clean_text(text, name="transcript", limit=MAX_VOICE_TEXT_CHARS)
     if not text.strip():
         return ""
     try:
-        return end_punctuation(speakable(plain_text(text, removed), removed))
+        return end_punctuation(speakable(plain_text(rules.shielded(text, removed), removed, rules), removed, rules))
     except TextError:
         raise TextError("the transcript has no word in it: write what the recording says, or leave it empty") from None

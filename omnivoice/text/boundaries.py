@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from .characters import break_table, is_closer, is_opener, is_unspaced, marks
+from .characters import break_table, is_closer, is_opener, is_stand_in, is_unspaced, marks
 from .tags import BRACKETED
 
 NEVER, INSIDE, CHARACTER, SYLLABLE, SPACE, CLAUSE, WEAK, SENTENCE, LINE, PARAGRAPH = range(-1, 9)
@@ -59,8 +59,8 @@ def _pair_rank(before: str, after: str) -> int:
         return INSIDE
     if before.isspace() or before in marks("word_marks"):
         return SPACE
-    if not (is_unspaced(before) or is_unspaced(after)):
-        return INSIDE
+    if is_stand_in(before) or is_stand_in(after) or not (is_unspaced(before) or is_unspaced(after)):
+        return INSIDE  # a token belongs to the word that it touches
     leading_vowels = break_table("joins_to_next")
     if before.isnumeric() or after in break_table("joins_to_previous") or before in leading_vowels:
         return INSIDE
@@ -97,7 +97,8 @@ def _rank_marks(text: str, ranks: list[int], line_starts: Mapping[int, bool]) ->
 
 def _closes(text: str, place: int) -> bool:
     char, after = text[place], text[place + 1 : place + 2]
-    return is_closer(char) or (char == "“" and (not after or after.isspace()))  # German closes with it
+    closes_german = char == "“" and (not after or after.isspace())
+    return is_closer(char) or is_stand_in(char) or closes_german
 
 
 def _may_end(text: str, start: int, end: int, following: int) -> bool:
@@ -129,7 +130,7 @@ def _mark_rank(text: str, start: int, end: int, following: int, line_starts: Map
 
 
 def _first_letter(text: str, place: int) -> str:
-    while place < len(text) - 1 and (is_opener(text[place]) or text[place] in "\"'¿¡"):
+    while place < len(text) - 1 and (is_opener(text[place]) or is_stand_in(text[place]) or text[place] in "\"'¿¡"):
         place += 1
     return text[place]
 

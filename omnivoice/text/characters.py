@@ -18,6 +18,8 @@ HAN = "\u4e00-\u9fff"  # upstream's range for Chinese, as a regex class (models/
 TATWEEL = "\N{ARABIC TATWEEL}"  # lengthens a written Arabic word and is not spoken
 IDEOGRAPHIC_FULL_STOP = "。"
 _HAN = re.compile(f"[{HAN}]")
+FIRST_STAND_IN = 0x100000  # Unicode's last plane is for private use, and stands for a model's own tokens here
+STAND_INS = re.compile("[\U00100000-\U0010ffff]")
 
 
 @cache
@@ -79,6 +81,16 @@ def is_spoken(char: str) -> bool:
     return unicodedata.category(char)[0] in "LN" and char != TATWEEL
 
 
+def is_stand_in(char: str) -> bool:
+    """Whether `char` stands for a token of the model's own, see `own_tokens`."""
+    return ord(char) >= FIRST_STAND_IN
+
+
+def is_content(char: str) -> bool:
+    """Whether `char` is something to speak or to do: a letter, a number or a stand-in."""
+    return is_spoken(char) or is_stand_in(char)
+
+
 def end_punctuation(text: str) -> str:
     """Return `text`, stripped, with a full stop if it has no end mark: an ideographic one if it has Han, else ".".
 
@@ -92,7 +104,7 @@ def end_punctuation(text: str) -> str:
     if text[-1] in upstream_table("ends") or text[-1] in marks("sentence_ends") or comma:
         return text
     inner = text
-    while inner and is_closer(inner[-1]):
+    while inner and (is_closer(inner[-1]) or is_stand_in(inner[-1])):
         inner = inner[:-1]
     if inner and inner[-1] in marks("sentence_ends"):
         return text

@@ -16,7 +16,7 @@ from ..errors import InputError
 from .boundaries import CHARACTER, NEVER, PARAGRAPH, SPACE, SYLLABLE, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
-from .duration import char_weight
+from .duration import unit_weight
 
 MERGED_PART = 16  # pieces are merged up to 1/16 of the budget before packing
 LEAST_SHARE = 0.4  # of the budget, for a part that ends before a leading vowel
@@ -55,7 +55,7 @@ class _Measure:
     """Computes the weight of any span of a text without its outer spaces, in constant time."""
 
     def __init__(self, text: str) -> None:
-        self._sums = [0, *accumulate(round(char_weight(char) * TENTHS) for char in text)]
+        self._sums = [0, *accumulate(round(unit_weight(char) * TENTHS) for char in text)]
         self._spoken = [0, *accumulate(int(is_spoken(char)) for char in text)]
         self._solid_after = list(range(len(text) + 1))  # the first place from here on that is not a space
         self._solid_before = list(range(len(text) + 1))  # the last place up to here that does not follow a space

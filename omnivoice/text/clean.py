@@ -14,10 +14,12 @@ import re
 import unicodedata
 
 from ..errors import TextError
-from .characters import HAN, TATWEEL, is_spoken, is_unspaced, marks
+from .characters import HAN, TATWEEL, is_content, is_stand_in, is_unspaced, marks
 from .line_ends import join_cut_words
 from .markup import without_markup
+from .own_tokens import CONTROL
 from .removed import Removed
+from .rules import PUBLISHED, TextRules
 from .tags import canonical_tags
 
 _SPACES = re.compile(
@@ -44,43 +46,57 @@ MAX_MARKS = 20  # combining marks on one letter
 MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
 
 
-def plain_text(text: str, removed: Removed | None = None) -> str:
+def plain_text(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> str:
     """Return `text` in NFC, without markup, with one kind of space and line break, and with words at line ends whole.
+    A text that stays as written is only put into NFC.
 
     The tokenizer normalises to NFC, as upstream's does; done first, it makes a decomposed text as long, and cut in the
     same places, as the composed one.
     """
+    if rules.as_written:
+        return unicodedata.normalize("NFC", text)
     plain = unicodedata.normalize("NFC", without_markup(unicodedata.normalize("NFC", text), removed or Removed()))
     return join_cut_words(_SPACES.sub(" ", _LINES.sub("\n", plain)))
 
 
-def speakable(text: str, removed: Removed | None = None) -> str:
+def speakable(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> str:
     """Return `text` on one line, without what cannot be spoken; raises TextError if nothing is left."""
-    return join_lines(speakable_lines(text, removed))
+    return join_lines(speakable_lines(text, removed, rules))
 
 
-def speakable_lines(text: str, removed: Removed | None = None) -> str:
+def speakable_lines(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> str:
     """Return the result of `speakable` with its line breaks, as LF, for `chunk_sentences`.
 
     There is at most one blank line in a row. Markup symbols and special tokens become spaces, runs of symbols are
     shortened, lines without a letter or number are removed, and tags get the spelling that the model was trained on.
-    `removed` notes all this. Raises TextError if nothing is left to speak.
+    `removed` notes all this. A text that stays as written loses only what controls the prompt, and blank lines.
+    text: shielded by the same `rules`. Raises TextError if nothing is left to speak.
     """
     removed = removed or Removed()
-    plain = removed.blank("tokens", _SPECIAL, _SPACES.sub(" ", _LINES.sub("\n", text)))
-    for pattern in (_UNSPOKEN, _RULE, _LOOSE_UNDERSCORES):
-        plain = removed.blank("symbols", pattern, plain)
-    plain = _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain), removed))
+    plain = _LINES.sub("\n", text)
+    if rules.as_written:
+        plain = removed.blank("tokens", CONTROL, plain)
+    else:
+        plain = _without_symbols(_SPACES.sub(" ", plain), removed, rules)
     lines = plain.split("\n")
     if len(lines) > 1:  # a single line keeps its outer spaces, because they count in upstream's estimate
         lines = [line.strip(" \t") for line in lines]
-    kept = [line for line in lines if not line or any(map(is_spoken, line))]
-    removed.add("symbols", *(char for line in lines if not any(map(is_spoken, line)) for char in line))
+    kept = [line for line in lines if not line or rules.as_written or any(map(is_content, line))]
+    if not rules.as_written:
+        removed.add("symbols", *(char for line in lines if not any(map(is_content, line)) for char in line))
     result = re.sub(r"\n{3,}", "\n\n", "\n".join(kept))
     result = result.strip("\n")
-    if not any(map(is_spoken, result)):
+    if not any(map(is_content, result)):
         raise TextError("nothing to speak: the text has no letter and no number in it; give it at least one word")
     return result
+
+
+def _without_symbols(text: str, removed: Removed, rules: TextRules) -> str:
+    """Return `text` with spaces for special tokens and symbols, shorter runs, and tags in their trained spelling."""
+    plain = removed.blank("tokens", _SPECIAL, text)
+    for pattern in (_UNSPOKEN, _RULE, _LOOSE_UNDERSCORES):
+        plain = removed.blank("symbols", pattern, plain)
+    return _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain, rules.tags), removed))
 
 
 def join_lines(text: str) -> str:
@@ -148,7 +164,7 @@ def _shorten_runs(text: str, removed: Removed) -> str:
             if combining > MAX_MARKS or dropping:
                 removed.add("runs", f"◌{char}")
                 continue
-        elif kind[0] in "LN":
+        elif kind[0] in "LN" or is_stand_in(char):
             last, same, emoji, symbols, combining, dropping = "", 0, 0, 0, 0, False
         elif dropping and kind in ("Cf", "Sk"):
             continue  # what modified the dropped symbol

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import cast
 
 from ..intake.tables import load_table
-from .characters import TATWEEL
+from .characters import TATWEEL, is_spoken, is_stand_in
 
 FALLBACK_TEXT, FALLBACK_FRAMES = "Nice to meet you.", 25  # the speaking rate without a reference
 SHORT_FRAMES = 50  # a cube root raises shorter estimates towards this
@@ -46,11 +46,16 @@ def char_weight(char: str) -> float:
     return weights[kind]
 
 
+def unit_weight(char: str) -> float:
+    """Return the weight of one character; 0 if it stands for a token of the model's own."""
+    return 0.0 if is_stand_in(char) else char_weight(char)
+
+
 def text_weight(text: str) -> float:
     """Return the weight of all characters of `text`, added from left to right."""
     total = 0.0
     for char in text:  # not sum(), which rounds differently from Python 3.12 on
-        total += char_weight(char)
+        total += unit_weight(char)
     return total
 
 
@@ -71,7 +76,12 @@ def estimate_frames(
 
 
 def rate_fault(text: str, seconds: float) -> str | None:
-    """Return "too long" or "too short" for a transcript that cannot be spoken in this time, otherwise None."""
+    """Return "too long" or "too short" for a transcript that cannot be spoken in this time, otherwise None.
+
+    A text with nothing but tokens of the model's own, such as [cough], may take any time.
+    """
+    if any(map(is_stand_in, text)) and not any(map(is_spoken, text)):
+        return None
     rate = text_weight(text) / seconds
     if SLOWEST_RATE <= rate <= FASTEST_RATE:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import cast
 
@@ -56,9 +56,13 @@ def language_label(language: str) -> str:
     return language if language in _table()["names"] else f"id:{language}"
 
 
-def own_languages(languages: Iterable[str | None]) -> tuple[str, ...]:
-    """Return one warning that names the ids in `languages` that are of one's own; none if OmniVoice has them all."""
-    own = dict.fromkeys(language for language in languages if language and language not in _table()["names"])
+def own_languages(languages: Iterable[str | None], known: Collection[str] = ()) -> tuple[str, ...]:
+    """Return one warning that names the ids in `languages` that are of one's own; none if OmniVoice has them all.
+
+    known: more ids, those that the model says it was trained with.
+    """
+    names = _table()["names"]
+    own = dict.fromkeys(one for one in languages if one and one not in names and one not in known)
     if not own:
         return ()
     return (f"{', '.join(own)}: not a language of OmniVoice; only a model that was trained with this id knows it",)

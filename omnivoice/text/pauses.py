@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from ..errors import TextError
 from ..intake.limits import MAX_PAUSE_SECONDS, MAX_PAUSES, MAX_PAUSES_SECONDS
-from .characters import is_spoken
+from .characters import is_content
 from .clean import plain_text
 from .removed import Removed
+from .rules import PUBLISHED, TextRules
 
 DEFAULT_SECONDS = 0.5  # of a pause without a time
 _TIME = r"(\d{1,9}(?:\.\d{1,9})?)[ \t]*(ms|s)?"
@@ -45,14 +46,17 @@ class Piece:
     text: str
 
 
-def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
+def split_pauses(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> list[Piece]:
     """Return the plain text cut at its pause marks, without them; a text without marks is one piece with no pause.
+    A text that stays as written is one piece, too.
 
     Pauses without text between them add up. `removed` notes the markup. Raises PauseError for a mark that cannot be
     read, for a pause above 30 s, and for more than 2,000 pauses or 10 minutes of them in all.
     """
     removed = removed or Removed()
-    text = plain_text(text, removed)
+    text = plain_text(text, removed, rules)
+    if rules.as_written:
+        return [Piece(0.0, text)]
     pieces: list[Piece] = []
     end, pause, count, total = 0, 0.0, 0, 0.0
     for start, stop, seconds in _pauses(text):
@@ -67,18 +71,20 @@ def split_pauses(text: str, removed: Removed | None = None) -> list[Piece]:
                 "split the text",
                 text[start:stop],
             )
-    if not pieces or pause or any(map(is_spoken, text[end:])):
+    if not pieces or pause or any(map(is_content, text[end:])):
         pieces.append(Piece(pause, _words(text[end:], removed) if pieces else text[end:]))
     for piece in pieces:
-        if odd := ATTEMPT.search(piece.text):
-            reason = f"the pause {odd[0][:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]"
-            raise PauseError(reason, odd[0])
+        attempts = (mark for mark in ATTEMPT.finditer(piece.text) if mark[0][1:-1] not in rules.tags)
+        if odd := next(attempts, None):
+            given = rules.restored(odd[0])
+            reason = f"the pause {given[:60]!r} cannot be read: write [pause 0.5s] or [pause 300ms]"
+            raise PauseError(reason, given)
     return pieces
 
 
 def _words(piece: str, removed: Removed) -> str:
     """Return `piece`, or nothing if there is no word in it, which would leave the model without a text."""
-    if any(map(is_spoken, piece)):
+    if any(map(is_content, piece)):
         return piece
     removed.add("symbols", *piece)
     return ""
@@ -91,7 +97,7 @@ def _pauses(text: str) -> list[tuple[int, int, float]]:
     if not scenes:
         return found
     words = PAUSE.sub(lambda mark: " " * len(mark[0]), text)
-    spoken = [place for place, char in enumerate(words) if is_spoken(char)] or [0]
+    spoken = [place for place, char in enumerate(words) if is_content(char)] or [0]
     inside = ((start, end, DEFAULT_SECONDS) for start, end in scenes if spoken[0] < start < spoken[-1])
     return sorted([*found, *inside])
 

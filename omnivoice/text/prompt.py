@@ -3,7 +3,8 @@
     [<|denoise|>] <|lang_start|>LANGUAGE<|lang_end|> <|instruct_start|>INSTRUCT<|instruct_end|>
     <|text_start|>[reference text, space]TEXT<|text_end|>
 
-A missing language or instruct is the word "None". `generate.pack` adds the audio: reference codes, then the target.
+A missing language or instruct is the word "None". The reference text and TEXT may contain tokens of the model's own
+(`own_tokens`). `generate.pack` adds the audio: reference codes, then the target.
 Source: upstream models/omnivoice.py:1198-1260.
 """
 
@@ -31,8 +32,10 @@ def build_prompt(
     `design.render_design`. denoise: has an effect only with a reference.
     """
     spoken: list[int] = []
-    for piece in split_tags(prompt_text(text, reference_text)):
-        spoken += tokenizer.encode_tag(piece) if is_tag(piece) else tokenizer.encode(piece)
+    own = tokenizer.own
+    before = own.shielded(reference_text) if reference_text else None
+    for piece in split_tags(prompt_text(own.shielded(text), before)):
+        spoken += tokenizer.encode_tag(piece) if is_tag(piece) else tokenizer.encode_shielded(piece)
     return (
         *([tokenizer.special("denoise")] if denoise else []),
         *_enclosed(tokenizer, "lang", tokenizer.encode(language or ABSENT)),

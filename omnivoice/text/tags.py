@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ BRACKETED = re.compile(r"\[([^\[\]\n]{1,200})\]")
 _SPELLED = re.compile(r"\[([^\[\]]{1,200})\]")  # also a tag with a line break in it
 _MAX_TAG_CHARS = 40
 _MAX_NAMED = 5
+_MAX_LISTED = 60
 
 
 def _table() -> dict[str, Any]:
@@ -44,11 +46,16 @@ def split_tags(text: str) -> list[str]:
     return [piece for piece in re.split(rf"(\[(?:{known})\])", text) if piece]
 
 
-def canonical_tags(text: str) -> str:
-    """Return `text` with tags in other spellings (`[LAUGHTER]`, `[laugh]`, `[question_en]`) in the trained spelling."""
+def canonical_tags(text: str, own: Collection[str] = ()) -> str:
+    """Return `text` with tags in other spellings (`[LAUGHTER]`, `[laugh]`, `[question_en]`) in the trained spelling.
+
+    own: names of tags that the model has in addition, which stay as they are.
+    """
     aliases = cast("dict[str, str]", _table()["aliases"])
 
     def replace(match: re.Match[str]) -> str:
+        if match[1] in own:
+            return match[0]
         key = _key(match[1])
         name = aliases.get(key, key)
         return f"[{name}]" if name in nonverbal_tags() else match[0]
@@ -56,22 +63,26 @@ def canonical_tags(text: str) -> str:
     return _SPELLED.sub(replace, text)
 
 
-def tag_warnings(text: str) -> tuple[str, ...]:
-    """Return a warning for each unknown tag and each wrong pronunciation in `text`, at most five of each."""
+def tag_warnings(text: str, own: Collection[str] = ()) -> tuple[str, ...]:
+    """Return a warning for each unknown tag and each wrong pronunciation in `text`, at most five of each.
+
+    own: names of tags that the model knows in addition.
+    """
+    known = (*nonverbal_tags(), *own)
     names = [match[1] for match in BRACKETED.finditer(text) if len(match[1]) <= _MAX_TAG_CHARS]
-    unknown = [name for name in dict.fromkeys(names) if name not in nonverbal_tags() and not is_phonemes(name)]
+    unknown = [name for name in dict.fromkeys(names) if name not in known and not is_phonemes(name)]
     worth = [name for name in unknown if any(char.isalpha() for char in name)]
-    return (*(_warning(name) for name in worth[:_MAX_NAMED]), *pinyin_faults(text)[:_MAX_NAMED])
+    return (*(_warning(name, known) for name in worth[:_MAX_NAMED]), *pinyin_faults(text)[:_MAX_NAMED])
 
 
 def _key(name: str) -> str:
     return re.sub(r"[\s_]+", "-", name.strip().lower())
 
 
-def _warning(name: str) -> str:
+def _warning(name: str, tags: Sequence[str]) -> str:
     if fault := pronunciation_fault(name):
         return fault
-    close = difflib.get_close_matches(_key(name), nonverbal_tags(), n=1)
-    known = ", ".join(f"[{tag}]" for tag in nonverbal_tags())
+    close = difflib.get_close_matches(_key(name), tags, n=1)
+    known = ", ".join(f"[{tag}]" for tag in tags[:_MAX_LISTED])
     hint = f"did you mean [{close[0]}]?" if close else f"known tags: {known}"
     return f"[{name}] is not a tag that this model knows and will be read aloud; {hint}"

@@ -1,9 +1,10 @@
 """The text tokenizer: byte-level BPE from tokenizer.json, with Hugging Face's `tokenizers`.
 
 Only the vocabulary and the merges are taken from the file. The splitting rules are those of OmniVoice's tokenizer
-(Qwen2), and a file with other rules is refused. Added tokens are not in the encoder and are reached by name only, so
-that no text can produce one: "<|text_end|>" typed by a user is encoded as ordinary characters. The library can panic
-(a BaseException) on hostile files; that becomes a CheckpointError. There is no decoding and no padding.
+(Qwen2), and a file with other rules is refused. Added tokens are not in the encoder. Those of the layout are reached by
+name only, so that no text can produce one: "<|text_end|>" typed by a user is encoded as ordinary characters. Those that
+a fine-tune added (`own_tokens`) may be written in a text. The library can panic (a BaseException) on hostile files;
+that becomes a CheckpointError. There is no decoding and no padding.
 """
 
 from __future__ import annotations
@@ -16,46 +17,46 @@ from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
 from ..intake.strict_json import parse_json
+from .characters import is_stand_in
+from .own_tokens import CONTROL_TOKENS, OwnToken, OwnTokens, split_stand_ins
+from .own_tokens import LAYOUT_TOKENS as LAYOUT_TOKENS
+from .tags import is_tag
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-LAYOUT_TOKENS = ("denoise", "lang_start", "lang_end", "instruct_start", "instruct_end", "text_start", "text_end")
 # transformers 5.3.0, models/qwen2/tokenization_qwen2.py:32
 SPLIT_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _UNUSED = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
+_SWITCHES = ("lstrip", "rstrip", "single_word")
 _MAX_ID = 2**31 - 1
 
 
 class TextTokenizer:
     """Turns text into ids, and names of special tokens into theirs. `from_json` makes it; it is immutable.
 
-    special_ids: the ids of all added tokens. used_ids: the ids that a prompt can contain. Added tokens that are neither
-    part of the layout nor a tag, such as <|im_start|>, never occur in a prompt, and their embedding rows may be
+    own: the tokens that a fine-tune added. special_ids: the ids of all added tokens. used_ids: the ids that a prompt
+    can contain. Qwen's control tokens, such as <|im_start|>, never occur in a prompt, and their embedding rows may be
     anything.
     """
 
-    def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, int]) -> None:
+    def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, OwnToken]) -> None:
         self._encoder = encoder
-        self._added = dict(added)
-        self.special_ids: frozenset[int] = frozenset(added.values())
-        layout = [added[f"<|{name}|>"] for name in LAYOUT_TOKENS]
-        tags = [token for content, token in added.items() if content.startswith("[")]
-        self.used_ids: frozenset[int] = frozenset(vocab).difference(self.special_ids).union(layout, tags)
+        self._added = {text: token.id for text, token in added.items()}
+        self.own = own_of(added)
+        self.special_ids: frozenset[int] = frozenset(self._added.values())
+        layout = [self._added[f"<|{name}|>"] for name in LAYOUT_TOKENS]
+        others = [token.id for text, token in added.items() if text not in CONTROL_TOKENS]
+        self.used_ids: frozenset[int] = frozenset(vocab).difference(self.special_ids).union(layout, others)
 
     @classmethod
     def from_json(cls, data: bytes) -> TextTokenizer:
         """Return the tokenizer in the content of a tokenizer.json; raises CheckpointError for any other."""
         with _garbage_collection_paused():
-            try:
-                table = parse_json(data, "tokenizer.json")
-            except FileError as error:
-                raise CheckpointError(str(error)) from None
-            if not isinstance(table, dict):
-                raise _not_ours("it is not a JSON object")
+            table = _table(data)
             vocab, merges = _bpe(table)
             added = _added_tokens(table, vocab)
             _check_splitting(table)
@@ -74,9 +75,24 @@ class TextTokenizer:
         ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
         return [token for token in ids if token not in self.special_ids]
 
+    def encode_shielded(self, text: str) -> list[int]:
+        """Return the ids of a text that `own.shielded` made: one for each stand-in, `encode`'s for the rest."""
+        pieces = split_stand_ins(self.own.with_words(text))
+        for place, piece in enumerate(pieces):
+            if is_stand_in(piece[:1] or " "):
+                token = self.own.token(piece)
+                if token.lstrip and place:
+                    pieces[place - 1] = pieces[place - 1].rstrip()
+                if token.rstrip and pieces[place + 1 :]:
+                    pieces[place + 1] = pieces[place + 1].lstrip()
+        ids: list[int] = []
+        for piece in filter(None, pieces):
+            ids += [self.own.token(piece).id] if is_stand_in(piece[0]) else self.encode(piece)
+        return ids
+
     def encode_tag(self, tag: str) -> list[int]:
         """Return the ids of a non-verbal tag with its brackets: one id if a fine-tuned model added it as a token."""
-        return [self._added[tag]] if tag in self._added else self.encode(tag)
+        return [self._added[tag]] if tag in self._added else self.encode_shielded(tag)
 
 
 @contextmanager
@@ -126,15 +142,38 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_ID
 
 
-def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[str, int]:
-    """Return {content: id} of the added tokens, with the seven of the layout and without an ordinary token's id."""
+def own_of(added: Mapping[str, OwnToken]) -> OwnTokens:
+    """Return the tokens that a text may contain: all but control tokens and OmniVoice's tags, which `prompt` splits."""
+    return OwnTokens(tuple(t for text, t in added.items() if text not in CONTROL_TOKENS and not is_tag(text)))
+
+
+def own_tokens(data: bytes) -> OwnTokens:
+    """Return the own tokens in the content of a tokenizer.json, without building the tokenizer."""
+    with _garbage_collection_paused():
+        table = _table(data)
+        return own_of(_added_tokens(table, _bpe(table)[0]))
+
+
+def _table(data: bytes) -> dict[str, object]:
+    try:
+        table = parse_json(data, "tokenizer.json")
+    except FileError as error:
+        raise CheckpointError(str(error)) from None
+    if not isinstance(table, dict):
+        raise _not_ours("it is not a JSON object")
+    return table
+
+
+def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[str, OwnToken]:
+    """Return the added tokens by their texts, with the seven of the layout and without an ordinary token's id."""
     entries = table.get("added_tokens")
-    added: dict[str, int] = {}
+    found: dict[str, OwnToken] = {}
     for entry in entries if isinstance(entries, list) else ():
         content, token = (entry.get("content"), entry.get("id")) if isinstance(entry, dict) else (None, None)
-        if not isinstance(content, str) or not isinstance(token, int) or not _is_id(token):
+        if not isinstance(content, str) or not content or not isinstance(token, int) or not _is_id(token):
             raise _not_ours("an added token has no text or no id")
-        added[content] = token
+        found[content] = OwnToken(content, token, *(entry.get(switch) is True for switch in _SWITCHES))
+    added = {text: token.id for text, token in found.items()}
     missing = [f"<|{name}|>" for name in LAYOUT_TOKENS if f"<|{name}|>" not in added]
     if missing:
         raise _not_ours(f"it lacks {', '.join(missing)}")
@@ -144,7 +183,7 @@ def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[st
     clash = [text for text, token in added.items() if token in taken and vocab.get(text) != token]
     if clash:
         raise _not_ours(f"the id of {clash[0]} is also that of an ordinary token")
-    return added
+    return found
 
 
 def _check_splitting(table: dict[str, object]) -> None:

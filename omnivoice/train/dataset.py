@@ -27,6 +27,7 @@ from ..text.design import MAX_CHARS, parse_design, render_design
 from ..text.duration import rate_fault
 from ..text.languages import language_id, own_languages
 from ..text.removed import Removed
+from ..text.rules import PUBLISHED, TextRules
 from ..types import OnStep, Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, content_of
@@ -63,8 +64,9 @@ def build_dataset(
     language: str | None = None,
     instruct: str | None = None,
     on_clip: OnStep | None = None,
+    rules: TextRules = PUBLISHED,
 ) -> Dataset:
-    """Check and encode every row; the encoder computes on `device`.
+    """Check and encode every row; the encoder computes on `device`. rules: the model's for texts.
 
     cache: a folder for codes, created if needed; None for no cache. language, instruct: for rows without their own.
     on_clip gets (clips done, all clips) and may raise; the codes encoded so far stay in the cache. Raises InputError
@@ -73,7 +75,7 @@ def build_dataset(
     spoken, described = _language(language), _label(instruct)
     config = encoder.config
     store = CodeCache(cache, f"{codec_identity(encoder)} {VERSION}", config.codebooks, config.codebook_size)
-    reader = _Reader(encoder, torch.device(device), store, spoken, described)
+    reader = _Reader(encoder, torch.device(device), store, spoken, described, rules)
     clips: list[Clip] = []
     rejected = list(manifest.rejected)
     seen: set[tuple[str, str]] = set()
@@ -93,7 +95,8 @@ def build_dataset(
     if not clips:
         raise _no_clip(manifest.source, rejected)
     same = [f"clips with the recording and text of an earlier one, all used: {some_names(copies)}"] if copies else []
-    notes = (*manifest.notes, *same, *own_languages(clip.language for clip in clips), *reader.removed.warnings("texts"))
+    own = own_languages((clip.language for clip in clips), rules.languages)
+    notes = (*manifest.notes, *same, *own, *rules.warnings(reader.removed, "texts"))
     return Dataset(tuple(clips), tuple(rejected), (*notes, *store.notes))
 
 
@@ -124,13 +127,15 @@ class _Reader:
     store: CodeCache
     language: str | None
     instruct: str
+    rules: TextRules
     removed: Removed = field(default_factory=Removed)
 
     def clip(self, row: Row) -> tuple[Clip, str]:
         """Return the clip and a hash of its recording; raises InputError or FileError with the reason to reject it."""
-        text, pinyin = _text(row.text, "the text", self.removed), ""
+        shielded, pinyin = self._text(row.text, "the text"), ""
+        text = self.rules.restored(shielded)
         if row.pinyin is not None and row.pinyin.strip().lower() not in _UNSET:
-            pinyin = _text(row.pinyin, "text_pinyin", self.removed)
+            pinyin = self.rules.restored(self._text(row.pinyin, "text_pinyin"))
         language = _language(row.language) or self.language
         instruct = _instruct(_label(row.instruct) or self.instruct, text)
         content = content_of(row.audio)
@@ -138,22 +143,22 @@ class _Reader:
         if codes is None:
             audio = read_audio(row.audio, require_complete=True) if isinstance(row.audio, Path) else row.audio
             samples = prepare_clip(audio)
-            _check(text, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
+            _check(shielded, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
             codes = self.encoder.encode(samples.to(self.device)).cpu()
             self.store.write(content, codes)
         else:
-            _check(text, row.clean_start, codes.shape[1])
+            _check(shielded, row.clean_start, codes.shape[1])
         with torch.inference_mode(False):  # hosts run nodes in inference mode, whose tensors cannot be trained on
             codes = codes.to(torch.int16).clone()
         return Clip(row.name, codes, text, language, instruct, pinyin or None, row.clean_start), content
 
-
-def _text(text: str, name: str, removed: Removed) -> str:
-    """Return the text as generation reads it."""
-    cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
-    if not cleaned:
-        raise InputError(f"{name} is empty: write the words of the recording")
-    return speakable(plain_text(cleaned, removed), removed)
+    def _text(self, text: str, name: str) -> str:
+        """Return the text as generation reads it, shielded."""
+        cleaned = clean_text(text, name=name, limit=MAX_VOICE_TEXT_CHARS).strip()
+        if not cleaned:
+            raise InputError(f"{name} is empty: write the words of the recording")
+        shielded = self.rules.shielded(cleaned, self.removed)
+        return speakable(plain_text(shielded, self.removed, self.rules), self.removed, self.rules)
 
 
 def _language(name: str | None) -> str | None:
