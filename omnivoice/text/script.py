@@ -119,12 +119,13 @@ def speaker_names(speakers: Collection[str]) -> dict[str, str]:
             )
         if name.lower() in nonverbal_tags():
             raise InputError(f"{shown(name)} cannot be a speaker: [{name}] is a tag that the model knows")
-        if names.setdefault(_folded(name), name) is not name:
+        if names.setdefault(folded(name), name) is not name:
             raise InputError(f"two speakers are called {shown(name)}: give each its own name")
     return names
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
+    """Return the form in which names are compared: without case, accents and repeated spaces."""
     plain = unicodedata.normalize("NFKD", name).casefold()
     return " ".join("".join(char for char in plain if not unicodedata.combining(char)).split())
 
@@ -180,7 +181,7 @@ class _Reader:
         """Return the speaker named at the start of a row and how many characters that takes; (None, 0) for none."""
         if match := _BRACKETED.match(row):
             name, colon = match[1], bool(match[2])
-            if _is_tag(name) and _folded(name) not in (self.names or {}):
+            if _is_tag(name) and folded(name) not in (self.names or {}):
                 return None, 0
         elif match := _PLAIN.match(row):
             name, colon = match[1], False
@@ -188,7 +189,7 @@ class _Reader:
             return None, 0
         if self.names is None:
             return (" ".join(name.split()), match.end()) if colon or _is_label(name, row) else (None, 0)
-        known = self.names.get(_folded(name))
+        known = self.names.get(folded(name))
         if known is not None:
             return known, match.end()
         if colon or _is_label(name, row):

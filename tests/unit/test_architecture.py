@@ -34,8 +34,9 @@ RANK = {
     "generate": 7,
     "train": 7,
     "engine": 8,
-    "commands": 9,
-    "__main__": 10,
+    "productions": 9,
+    "commands": 10,
+    "__main__": 11,
 }
 # VoicePrompt.save and .load import the reader and writer of voice files, inside the methods.
 NAMED_EXCEPTION = ("voice", "intake")
@@ -187,7 +188,7 @@ def rule_import_direction(tree: ast.Module, room: str) -> list[str]:
     return bad
 
 
-FOLDERS = {"intake", "audio", "text", "lm", "codec", "weights", "generate", "train", "commands"}
+FOLDERS = {"intake", "audio", "text", "lm", "codec", "weights", "generate", "train", "productions", "commands"}
 
 
 def rule_allowed_imports(tree: ast.Module, room: str) -> list[str]:
@@ -318,6 +319,8 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("voice", "from .intake.voice_files import read_voice"),
         ("train", "from ..generate.plan import plan"),
         ("engine", "from omnivoice.types import Waveform"),
+        ("engine", "from .productions.cues import Cue"),
+        ("generate", "def f():\n    from ..productions.cues import Cue"),
         ("types", "from .unknown import x"),
     ],
     rule_allowed_imports: [

@@ -1,0 +1,29 @@
+"""Writes cues as SRT or WebVTT, which `subtitle_parser` reads back to the same times, speakers and texts."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from .cue_times import time_text
+from .cues import Cue
+
+
+def srt_text(cues: Sequence[Cue]) -> str:
+    """Return the cues as SRT, numbered from 1. A speaker stands before the text, as in `Alice: Hello`."""
+    blocks = []
+    for number, cue in enumerate(cues, 1):
+        speaker = f"{cue.speaker}: " if cue.speaker else ""
+        times = f"{time_text(cue.start_ms)} --> {time_text(cue.end_ms)}"
+        blocks.append(f"{number}\n{times}\n{speaker}{cue.text}\n")
+    return "\n".join(blocks)
+
+
+def vtt_text(cues: Sequence[Cue]) -> str:
+    """Return the cues as WebVTT, numbered from 1. A speaker is a voice tag, as in `<v Alice>Hello`."""
+    blocks = ["WEBVTT\n"]
+    for number, cue in enumerate(cues, 1):
+        speaker = f"<v {html.escape(cue.speaker, quote=False)}>" if cue.speaker else ""
+        times = f"{time_text(cue.start_ms, '.')} --> {time_text(cue.end_ms, '.')}"
+        blocks.append(f"{number}\n{times}\n{speaker}{html.escape(cue.text, quote=False)}\n")
+    return "\n".join(blocks)
