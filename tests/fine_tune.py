@@ -1,4 +1,7 @@
-"""A fine-tune to start from: the demo voice with three tokens more, as transformers adds them to a public fine-tune."""
+"""A fine-tune to start from: the demo voice with three tokens more, as transformers adds them to a public fine-tune.
+
+And recordings of the demo voice to train it on, whose transcripts use the tokens, a tag and a language of its own.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,26 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
+from omnivoice import Engine, Waveform, write_wav
+from omnivoice.constants import SAMPLE_RATE
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.demo import demo_model
 from omnivoice.weights.export_folder import export_folder
 from omnivoice.weights.load import TEXT_EMBEDDING
 
 TOKENS = ("<|dur_2|>", "<|pit_3|>", "[happy]")  # of a word's length and pitch, and of a way of speaking
+TAG = "[whisper]"  # that the model's settings name; it is no token
 LANGUAGE = "xx"
 SPREAD = 0.02
+CLIPS = Path(__file__).parent / "assets" / "demo"
+# Transcripts of the first four clips in CLIPS, with what the fine-tune adds.
+TRANSCRIPTS = (
+    "[happy] Rebecca has <|dur_2|>eleven orange flowers.",
+    "My number is <|pit_3|>eight three<|dur_2|> four three.",
+    "[whisper] Victor lost a blue umbrella on Friday.",
+    "Robert has seven silver bottles.",
+)
+SAID = "[happy] Robert has <|dur_2|>seven <|pit_3|>silver bottles [whisper]."  # to speak with the trained model
 
 
 def make_fine_tune(folder: Path, *, tokens: Sequence[str] = TOKENS, spare_rows: int = 0) -> Path:
@@ -38,6 +53,26 @@ def make_fine_tune(folder: Path, *, tokens: Sequence[str] = TOKENS, spare_rows: 
     (folder / "new").replace(folder / "model.safetensors")
     edit_json(folder / "config.json", lambda config: config["llm_config"].update(vocab_size=len(grown)))
     return folder
+
+
+def write_recordings(folder: Path) -> Path:
+    """Write a clip of the demo voice for each of TRANSCRIPTS, and a list of them, and return the list.
+
+    All but the last are in `id:xx`.
+    """
+    demo = demo_model()
+    assert demo is not None, "the demo voice is part of the repository"
+    codec, codes = Engine.load(demo).codec, load_file(CLIPS / "clips.safetensors")["codes"].long()
+    rows = [json.loads(line) for line in (CLIPS / "clips.jsonl").read_text(encoding="utf-8").splitlines()]
+    folder.mkdir()
+    lines = []
+    for number, (text, row) in enumerate(zip(TRANSCRIPTS, rows), start=1):
+        samples = codec.decode(codes[:, row["frame"] : row["frame"] + row["frames"]], windows=True)
+        write_wav(folder / f"clip{number}.wav", Waveform(samples, SAMPLE_RATE))
+        entry = {"audio_path": f"clip{number}.wav", "text": text, "language_id": f"id:{LANGUAGE}"}
+        lines.append(json.dumps(entry if number < len(TRANSCRIPTS) else {**entry, "language_id": ""}))
+    (folder / "list.jsonl").write_text("\n".join(lines) + "\n")
+    return folder / "list.jsonl"
 
 
 def token_ids(folder: Path) -> dict[str, int]:

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os.path import isfile  # unlike Path.is_file, it never raises
@@ -27,7 +26,6 @@ from ...omnivoice.errors import FileError, InputError, NumericError
 from ...omnivoice.intake.files import append_line
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.limits import shown
-from ...omnivoice.text.languages import language_label
 from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
@@ -108,8 +106,7 @@ def train_lora(
         with _folder(request, data.fingerprint(), base) as (folder, notes):
             if folder is not None and folder.resume(trainer):
                 notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
-            language = Counter(clip.language for clip in data.clips).most_common(1)[0][0]
-            run = TrainingRun(model, trainer, folder, node_id, language=language_label(language) if language else None)
+            run = TrainingRun(model, trainer, folder, node_id, language=data.language)
             outcome = run.train(keep=options.keep)
             steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
             tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)

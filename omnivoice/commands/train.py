@@ -102,7 +102,8 @@ def _run(order: TrainOrder, world: World) -> None:
     _check_alike(trainer, data, base)
     if resumed and world.is_main:
         print(f"resumed from step {trainer.step_count}")
-    speaker = _speaker(trainer, files, tokenizer, order.output) if settings.sample_every and world.is_main else None
+    speaks = settings.sample_every and world.is_main
+    speaker = _speaker(trainer, files, tokenizer, order.output, dataset.language) if speaks else None
     outcome = _train(trainer, folder, speaker, order)
     if world.is_main:
         written = _write(trainer, folder, files, order, dataset, base)  # before printing: a closed pipe would raise
@@ -166,12 +167,18 @@ def _plan(settings: TrainSettings, world: World) -> str:
     return f"training {what}: {settings.steps} steps of at most {rows} tokens, learning rate {settings.learning_rate:g}"
 
 
-def _speaker(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path) -> Callable[[int], None]:
-    """Return a function that speaks the sample text with the current weights into a file named after the step."""
+def _speaker(
+    trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path, language: str | None
+) -> Callable[[int], None]:
+    """Return a function that speaks the sample text with the current weights into a file named after the step.
+
+    language: that of most clips.
+    """
     model = trainer.model
     codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
     engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words)
-    folder, request = make_folder(output / SAMPLES), GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED)
+    folder = make_folder(output / SAMPLES)
+    request = GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED, language=language)
     engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run
 
     def speak(step: int) -> None:

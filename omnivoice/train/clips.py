@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..constants import FRAME_RATE
+from ..text.languages import language_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,12 @@ class Dataset:
     def seconds(self) -> float:
         """Total length of the clips."""
         return sum(clip.seconds for clip in self.clips)
+
+    @property
+    def language(self) -> str | None:
+        """The language of most clips, as `language_id` takes it; None if most have none."""
+        ((language, _),) = Counter(clip.language for clip in self.clips).most_common(1)
+        return None if language is None else language_label(language)
 
     def split(self, share: float, seed: int) -> tuple[tuple[Clip, ...], tuple[Clip, ...]]:
         """Return (training, validation) clips, both in the order of the rows.

@@ -1,0 +1,160 @@
+"""A fine-tune with tokens, a tag and a language of its own, from the command line: dataset, train, export, speak.
+
+The prompts are read where they are made, so that what the model was given is known, not only that it spoke.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from omnivoice import Engine, GenerationRequest, Sampling
+from omnivoice.__main__ import main
+from omnivoice.generate import run as generate_run
+from omnivoice.text.tokenizer import TextTokenizer
+from omnivoice.train import masking
+from tests.fine_tune import LANGUAGE, SAID, TOKENS, TRANSCRIPTS, make_fine_tune, token_ids, write_recordings
+
+TEXT = "llm.embed_tokens.weight"
+# Every clip is in the batch of each step, always with its text and language.
+SETTINGS = {
+    "steps": 3,
+    "learning_rate": 1e-3,
+    "warmup": 0,
+    "weight_decay": 0,
+    "save_every": 0,
+    "validation": 0,
+    "masking": {"drop_condition": 0.0, "language": 1.0},
+}
+OWN_LANGUAGE = "xx: not a language of OmniVoice; only a model that was trained with this id knows it"
+SPEAK = ("--language", f"id:{LANGUAGE}", "--steps", "4", "--seed", "1")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the fine-tune, `tuned`, and recordings, `clips`."""
+    folder = tmp_path_factory.mktemp("fine tune")
+    make_fine_tune(folder / "tuned", spare_rows=3)
+    write_recordings(folder / "clips")
+    return folder
+
+
+@pytest.fixture
+def prompts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Every prompt that is made, in order."""
+    seen: list[tuple[int, ...]] = []
+    for module in (generate_run, masking):
+
+        def noted(*arguments: object, made=module.build_prompt, **named: object) -> tuple[int, ...]:
+            seen.append(made(*arguments, **named))
+            return seen[-1]
+
+        monkeypatch.setattr(module, "build_prompt", noted)
+    return seen
+
+
+def train(place: Path, name: str, model: str = "tuned", **changes: object) -> Path:
+    order = {"data": "clips/list.jsonl", "output": name, "model": model, "settings": {**SETTINGS, **changes}}
+    (place / f"{name}.json").write_text(json.dumps(order))
+    assert main(["train", str(place / f"{name}.json")]) == 0
+    return place / name
+
+
+def expected_prompt(model: Path, text: str, language: str | None) -> tuple[int, ...]:
+    """The layout by hand: each token of the fine-tune is its id, the text between is encoded alone."""
+    tokenizer, ids = TextTokenizer.from_json((model / "tokenizer.json").read_bytes()), token_ids(model)
+    pieces, found = [text], []
+    for token in TOKENS:
+        pieces = [part for piece in pieces for part in _split(piece, token)]
+    for piece in pieces:
+        found += [ids[piece]] if piece in TOKENS else tokenizer.encode(piece)
+    parts = {"lang": tokenizer.encode(language or "None"), "instruct": tokenizer.encode("None"), "text": found}
+    return tuple(
+        token for name, inner in parts.items() for token in (ids[f"<|{name}_start|>"], *inner, ids[f"<|{name}_end|>"])
+    )
+
+
+def _split(text: str, token: str) -> list[str]:
+    first, *others = text.split(token) if text not in TOKENS else [text]
+    return [part for part in (first, *(x for other in others for x in (token, other))) if part]
+
+
+def embedding(model: Path) -> torch.Tensor:
+    return load_file(model / "model.safetensors")[TEXT].float()
+
+
+def test_the_dataset_keeps_tokens_tag_and_language(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Read twice, the second time from the code cache, with the same clips."""
+    for _ in range(2):
+        assert main(["dataset", str(place / "clips" / "list.jsonl"), "--model", str(place / "tuned")]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == ["4 of 4 clips, 8.6 s, languages: xx (3), unspecified (1)", OWN_LANGUAGE]
+
+
+def test_a_full_fine_tune_is_exported_and_speaks(place: Path, prompts: list, capsys: pytest.CaptureFixture) -> None:
+    run = train(place, "full", method="full")
+    tuned, trained = place / "tuned", run / "model-00000003"
+    languages = [LANGUAGE, LANGUAGE, LANGUAGE, None]
+    assert set(prompts) == {expected_prompt(tuned, *clip) for clip in zip(TRANSCRIPTS, languages)}
+    before, after = embedding(tuned), embedding(trained)
+    ids = token_ids(tuned)
+    moved = (before != after).any(dim=1)
+    assert moved[[ids[token] for token in TOKENS]].all(), "the rows of the added tokens learn"
+    assert set(moved.nonzero().flatten().tolist()) == {token for prompt in prompts for token in prompt}
+    assert len(after) == 1881 and token_ids(trained) == ids
+    one, wav = place / "one.safetensors", place / "one.wav"
+    assert main(["export", "--model", str(trained), "-o", str(one)]) == 0
+    prompts.clear()
+    capsys.readouterr()
+    assert main(["speak", SAID, "--model", str(one), *SPEAK, "-o", str(wav)]) == 0
+    said = capsys.readouterr()
+    assert prompts == [expected_prompt(tuned, SAID, LANGUAGE)]
+    assert said.out.startswith(f"{wav}: ") and "removed" not in said.err and said.err.count(OWN_LANGUAGE) == 1
+    assert main(["speak", SAID, "--model", str(trained), *SPEAK, "-o", str(place / "two.wav")]) == 0
+    assert (place / "two.wav").read_bytes() == wav.read_bytes(), "the folder speaks as the single file"
+
+
+def test_samples_are_spoken_in_the_language_of_the_clips(place: Path, prompts: list) -> None:
+    """As the training node speaks them: most clips are in a language of one's own, so the samples are too."""
+    folder = train(place, "samples", steps=1, sample_every=1, sample_text=SAID, rank=2, alpha=4)
+    assert [path.name for path in (folder / "samples").iterdir()] == ["step-00000001.wav"]
+    assert prompts[-1] == expected_prompt(place / "tuned", SAID, LANGUAGE)
+
+
+def test_a_lora_leaves_the_text_embedding(place: Path, prompts: list, capsys: pytest.CaptureFixture) -> None:
+    """`merge` copies it, and `speak --lora` says what the merged model says."""
+    run = train(place, "lora", rank=4, alpha=8, rslora=True)
+    tuned, merged = place / "tuned", place / "merged"
+    assert {token_ids(tuned)[token] for token in TOKENS} <= {token for prompt in prompts for token in prompt}
+    lora = str(run / "lora.safetensors")
+    assert main(["merge", "--model", str(tuned), "--lora", lora, "--dtype", "fp32", "-o", str(merged)]) == 0
+    assert torch.equal(embedding(merged), embedding(tuned)) and token_ids(merged) == token_ids(tuned)
+    spoken = {}
+    for name, options in {"plain": [], "lora": ["--lora", lora], "adapter": ["--lora", str(run / "adapter")]}.items():
+        assert main(["speak", SAID, "--model", str(tuned), *SPEAK, *options, "-o", str(place / f"{name}.wav")]) == 0
+        spoken[name] = (place / f"{name}.wav").read_bytes()
+    assert main(["speak", SAID, "--model", str(merged), *SPEAK, "-o", str(place / "merged.wav")]) == 0
+    assert (place / "merged.wav").read_bytes() == spoken["lora"] == spoken["adapter"] != spoken["plain"]
+    assert set(prompts[-4:]) == {expected_prompt(tuned, SAID, LANGUAGE)}
+    assert "removed" not in capsys.readouterr().err
+
+
+def test_each_token_changes_the_speech(place: Path) -> None:
+    """The row of each token reaches the language model: with another row in its place the speech is another."""
+    changed = shutil.copytree(place / "tuned", place / "changed")
+    engine, other = Engine.load(place / "tuned"), Engine.load(changed)
+    weight = other.sampler.text.weight
+    request = GenerationRequest(SAID, seed=1, language="id:xx", duration=1.0, sampling=Sampling(steps=2))
+    expected = engine.generate([request])[0].codes[0]
+    for token in TOKENS:
+        row = weight[token_ids(changed)[token]]
+        kept = row.clone()
+        row.copy_(-20 * kept)
+        assert not torch.equal(other.generate([request])[0].codes[0], expected), token
+        row.copy_(kept)
+    assert torch.equal(other.generate([request])[0].codes[0], expected)
