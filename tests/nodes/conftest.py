@@ -63,9 +63,25 @@ class MultiType:
     """An input that takes links of several types; the widget is that of the input which it wraps."""
 
     @staticmethod
-    def Input(widget: SimpleNamespace, types: list[Kind]) -> SimpleNamespace:
+    def Input(widget: SimpleNamespace | str, types: list[Kind], optional: bool = False) -> SimpleNamespace:
+        if isinstance(widget, str):
+            widget = SimpleNamespace(id=widget, kind=types[0].name, optional=optional, default=None, tooltip=None)
         kinds = dict.fromkeys([widget.kind, *(kind.name for kind in types)])
         return SimpleNamespace(**{**vars(widget), "kind": ",".join(kinds)})
+
+
+class Autogrow:
+    """A list of sockets that grows; the node gets {name: value} of those that are connected."""
+
+    @staticmethod
+    def TemplateNames(socket: SimpleNamespace, names: list[str], min: int = 1) -> SimpleNamespace:
+        assert len(names) <= 100
+        return SimpleNamespace(socket=socket, names=names, min=min)
+
+    @staticmethod
+    def Input(id: str, template: SimpleNamespace, optional: bool = False) -> SimpleNamespace:
+        kind = f"{template.socket.kind}[{len(template.names)}]"
+        return SimpleNamespace(kind=kind, id=id, optional=optional, default=None, tooltip=None, template=template)
 
 
 def schema(**keys: object) -> SimpleNamespace:
@@ -213,6 +229,7 @@ class Host:
             **kinds,
             Custom=Kind,
             MultiType=MultiType,
+            Autogrow=Autogrow,
             Schema=schema,
             ComfyNode=node,
             Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
@@ -283,7 +300,7 @@ def loaded_pack(stand_in: Host, root: Path) -> Iterator[SimpleNamespace]:
         patch.setitem(sys.modules, name, package)
         spec.loader.exec_module(package)
         parts = {p: p for p in ("host", "extension", "load", "reference", "design", "synthesize", "settings")}
-        parts |= {"speech": "inputs.synthesize", "training": "inputs.training"}
+        parts |= {"speech": "inputs.synthesize", "training": "inputs.training", "cast": "inputs.cast"}
         nodes = {key: importlib.import_module(f"{name}.nodes.{part}") for key, part in parts.items()}
         yield SimpleNamespace(package=package, engine=importlib.import_module(f"{name}.omnivoice"), **nodes)
     for key in [k for k in sys.modules if k.startswith(name)]:
