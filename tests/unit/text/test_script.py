@@ -219,45 +219,30 @@ def test_casts_are_checked(cast: tuple[str, ...], error: str) -> None:
     assert str(raised.value) == error
 
 
-PIECES = st.sampled_from(
-    [
-        "Alice",
-        "Bob",
-        "Eve",
-        "[",
-        "]",
-        ":",
-        "：",
-        "{voice",
-        "{",
-        "}",
-        "speed=1",
-        "seed=3",
-        "language=de",
-        '"',
-        "=",
-        " ",
-        "\n",
-        "[pause 1s]",
-        "[pause",
-        "<break",
-        "/>",
-        "<b>",
-        "[laughter]",
-        "hello",
-        "你好",
-        "1.5",
-        "* * *",
-        "\t",
-        "�",
-    ]
+NAMES = ("Alice", "Bob", "Eve", "hello", "你好", "[laughter]", "[pause 1s]", "[pause", "<break", "/>", "<b>", "* * *")
+MARKS = (
+    "[",
+    "]",
+    ":",
+    "：",
+    "{voice",
+    "{",
+    "}",
+    "speed=1",
+    "seed=3",
+    "language=de",
+    '"',
+    "=",
+    " ",
+    "\n",
+    "\t",
+    "\ud800",
 )
+PIECES = st.one_of(st.sampled_from(NAMES), st.sampled_from(MARKS), st.text(max_size=3))
 
 
 @settings(max_examples=400, deadline=None)
-@given(
-    st.lists(st.one_of(PIECES, st.text(max_size=3)), max_size=25).map("".join), st.sampled_from([CAST, ("A",), None])
-)
+@given(st.lists(PIECES, max_size=25).map("".join), st.sampled_from([CAST, ("A",), None]))
 def test_any_script_is_read_or_refused_in_our_words(script: str, cast: tuple[str, ...] | None) -> None:
     try:
         read = parse_script(script, cast)
