@@ -1,0 +1,203 @@
+"""Dialogue: a script and a cast become one recording.
+
+A speaker with a voice uses it in every line. A speaker who has a design, or nothing, is given a voice by one of his own
+lines, the first of at least two seconds, so that it is the same person through the whole script. A line shorter than
+that is spoken in the context of the speaker's nearest earlier line (or later one, if there is none), whose codes and
+text are put before the voice's. So there are at most three runs: lines that make a voice together with long lines of
+given voices, then other long lines, then short ones. Each run is one batch.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..constants import SAMPLE_RATE
+from ..errors import InputError
+from ..intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_number, check_switch
+from ..text.script import Script, ScriptLine, speaker_names
+from ..types import GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
+from .lines import SpeakRequests, SpokenLine, equal_gains, estimated_seconds, joined, naming_line, placed
+
+SHORT_SECONDS = 2.0
+_SEEDS = 2**64
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """One member of the cast: with a voice, a design, both, or neither. language: of lines that set none."""
+
+    name: str
+    voice: VoicePrompt | None = None
+    design: VoiceDesign | str | None = None
+    language: str | None = None
+
+
+@dataclass(frozen=True)
+class DialogueOptions:
+    """gap_seconds: silence between two lines of one speaker. change_seconds: between lines of two speakers. A pause in
+    the script replaces them. equal_loudness: make all speakers equally loud. context: speak short lines in the context
+    of another line."""
+
+    gap_seconds: float = 0.3
+    change_seconds: float = 0.5
+    equal_loudness: bool = False
+    context: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Dialogue:
+    """waveform: [1, N] at 24,000 Hz. lines: in order, with their places. warnings: about the whole and about lines."""
+
+    waveform: Waveform
+    lines: tuple[SpokenLine, ...]
+    warnings: tuple[str, ...]
+
+
+def speak_dialogue(
+    script: Script,
+    cast: Sequence[Speaker],
+    base: GenerationRequest,
+    speak: SpeakRequests,
+    options: DialogueOptions | None = None,
+) -> Dialogue:
+    """Return the script as it is spoken by the cast.
+
+    base: everything that neither the script nor the cast sets; its seed counts up from line to line, so that a line
+    with a seed of its own leaves the others as they are. Raises InputError or TextError, which name the line, before
+    anything is spoken.
+    """
+    options = _checked(options or DialogueOptions())
+    speakers = dict(zip(speaker_names([one.name for one in cast]).values(), cast))
+    requests = _requests(script, speakers, base)
+    work = _Work(script.lines, requests, speak, options.context)
+    speeches = work.run()
+    lines = placed(
+        [
+            SpokenLine(line.number, line.speaker, line.text, request, speech, silence)
+            for line, request, speech, silence in zip(
+                script.lines, work.requests, speeches, _silences(script.lines, options)
+            )
+        ]
+    )
+    gains = equal_gains(lines) if options.equal_loudness else ()
+    waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE), gains=gains)
+    return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)))
+
+
+def _checked(options: DialogueOptions) -> DialogueOptions:
+    gap = check_number("gap_seconds", options.gap_seconds)
+    change = check_number("gap_seconds", options.change_seconds, shown_as="change_seconds")
+    equal, context = check_switch("equal_loudness", options.equal_loudness), check_switch("context", options.context)
+    return DialogueOptions(gap, change, equal, context)
+
+
+def _requests(script: Script, speakers: dict[str, Speaker], base: GenerationRequest) -> list[GenerationRequest]:
+    seed = secrets.randbelow(2**32) if base.seed is None else base.seed
+    requests = []
+    for index, line in enumerate(script.lines):
+        speaker = speakers.get(line.speaker or "")
+        if speaker is None:
+            raise InputError(f"line {line.number}: nobody in the cast is called {line.speaker!r}")
+        given = {
+            "text": line.text,
+            "voice": speaker.voice,
+            "design": speaker.design,
+            "language": speaker.language or base.language,
+            "seed": (seed + index) % _SEEDS,
+            "pad_seconds": 0.0,
+        }
+        requests.append(replace(base, **{**given, **line.overrides}))
+    return requests
+
+
+def _silences(lines: Sequence[ScriptLine], options: DialogueOptions) -> list[int]:
+    """Return the zeros before each line: the script's own pause, or the gap; none before the first line."""
+    silences = []
+    for before, line in zip([None, *lines], lines):
+        gap = 0.0
+        if before is not None:
+            gap = options.gap_seconds if before.speaker == line.speaker else options.change_seconds
+        silences.append(round((line.pause_seconds or gap) * SAMPLE_RATE))
+    return silences
+
+
+def _warnings(lines: Sequence[SpokenLine]) -> list[str]:
+    """Return every warning of a line once, with the numbers of its lines."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        for warning in line.speech.warnings:
+            found.setdefault(warning, []).append(str(line.number))
+    return [f"line {', '.join(numbers)}: {warning}" for warning, numbers in found.items()]
+
+
+class _Work:
+    """Speaks the lines in up to three runs. requests: with the voice that each line really used."""
+
+    def __init__(
+        self, lines: Sequence[ScriptLine], requests: list[GenerationRequest], speak: SpeakRequests, context: bool
+    ) -> None:
+        self.lines, self.requests, self.speak = lines, requests, speak
+        self.done: dict[int, Speech] = {}
+        self.seconds = []
+        for line, request in zip(lines, requests):
+            with naming_line(line.number):
+                self.seconds.append(estimated_seconds(request))
+        self.short = {i for i, seconds in enumerate(self.seconds) if context and seconds < SHORT_SECONDS}
+
+    def run(self) -> list[Speech]:
+        """Return the speech of every line."""
+        makers = self._voice_makers()
+        self._speak([i for i in range(len(self.lines)) if i in makers or (self._voiced(i) and i not in self.short)])
+        for maker in makers:
+            for i in self._others(maker):
+                self.requests[i] = replace(self.requests[i], voice=self.done[maker].voice)
+        self._speak([i for i in range(len(self.lines)) if i not in self.done and i not in self.short])
+        contexts = {i: self._context(i) for i in self.short if i not in self.done}
+        for i, voice in contexts.items():
+            self.requests[i] = replace(self.requests[i], voice=voice)
+        self._speak(sorted(contexts))
+        return [self.done[i] for i in range(len(self.lines))]
+
+    def _voiced(self, index: int) -> bool:
+        return self.requests[index].voice is not None
+
+    def _others(self, index: int) -> list[int]:
+        """Return the other lines of the same speaker."""
+        return [i for i, line in enumerate(self.lines) if line.speaker == self.lines[index].speaker and i != index]
+
+    def _voice_makers(self) -> set[int]:
+        """Return, for each speaker without a voice, the line that gives one: the first long one, or the longest."""
+        makers = set()
+        for name in dict.fromkeys(line.speaker for line in self.lines):
+            own = [i for i, line in enumerate(self.lines) if line.speaker == name and not self._voiced(i)]
+            long = [i for i in own if self.seconds[i] >= SHORT_SECONDS]
+            makers |= {long[0] if long else max(own, key=self.seconds.__getitem__)} if own else set()
+        return makers
+
+    def _context(self, index: int) -> VoicePrompt | None:
+        """Return the voice of a short line: that of its speaker, with the nearest long line before it as context."""
+        voice = self.requests[index].voice
+        near = [i for i in self._others(index) if i in self.done and i not in self.short]
+        if voice is None or not near:
+            return voice
+        before = [i for i in near if i < index]
+        speech = self.done[before[-1] if before else near[0]]
+        return in_context(voice, speech)
+
+    def _speak(self, indices: Sequence[int]) -> None:
+        if indices:
+            self.done.update(zip(indices, self.speak([self.requests[i] for i in indices])))
+
+
+def in_context(voice: VoicePrompt, speech: Speech) -> VoicePrompt:
+    """Return `voice` with the last chunk of `speech` before it; without it, if that would be too long for a voice."""
+    codes, text = speech.codes[-1], speech.chunks[-1]
+    if codes.shape == voice.codes.shape and bool(torch.equal(codes, voice.codes)):
+        return voice  # the line that made the voice
+    both = replace(voice, codes=torch.cat([codes, voice.codes], dim=1), text=f"{text} {voice.text}".strip())
+    fits = both.frames <= MAX_VOICE_FRAMES and len(both.text) <= MAX_VOICE_TEXT_CHARS
+    return both if fits and voice.text else voice

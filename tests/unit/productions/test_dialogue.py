@@ -1,0 +1,179 @@
+"""Dialogues: which voice each line gets, in which run, and where each line lies, to the sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+
+from omnivoice.constants import SAMPLE_RATE
+from omnivoice.errors import InputError, OmniVoiceError
+from omnivoice.productions.dialogue import Dialogue, DialogueOptions, Speaker, speak_dialogue
+from omnivoice.productions.lines import equal_gains, speech_level
+from omnivoice.text.script import parse_script
+from omnivoice.types import GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
+
+LONG = "It was a very long and quite remarkable sentence about the weather."
+
+
+def voice(code: int, frames: int = 50) -> VoicePrompt:
+    """Return a voice that is recognised by its first code."""
+    return VoicePrompt(torch.full((8, frames), code), f"This is the voice {code}.", 0.1)
+
+
+class FakeSpeech:
+    """Speaks each request as a constant sound and records what it was asked for."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[GenerationRequest]] = []
+
+    def __call__(self, requests: Sequence[GenerationRequest], /) -> list[Speech]:
+        self.runs.append(list(requests))
+        return [self._speak(request) for request in requests]
+
+    def _speak(self, request: GenerationRequest) -> Speech:
+        assert request.seed is not None
+        samples = torch.full((1, 100 * len(request.text)), 0.1)
+        codes = torch.full((8, 10), 500 + request.seed)
+        made = request.voice or VoicePrompt(codes, request.text, 0.1)
+        return Speech(Waveform(samples, SAMPLE_RATE), (codes,), (request.text,), 1.0, request.seed, made)
+
+
+def speak(script: str, cast: Sequence[Speaker], **options: object) -> tuple[Dialogue, FakeSpeech]:
+    fake = FakeSpeech()
+    parsed = parse_script(script, [speaker.name for speaker in cast])
+    base = GenerationRequest("", seed=7, language="en")
+    return speak_dialogue(parsed, cast, base, fake, DialogueOptions(**options)), fake  # type: ignore[arg-type]
+
+
+def test_every_speaker_gets_the_own_voice_in_one_run() -> None:
+    cast = [Speaker("A", voice(1)), Speaker("B", voice(2), language="de")]
+    dialogue, fake = speak(f"A: {LONG}\nB: {LONG}\nA: {LONG}", cast)
+    ((first, second, third),) = fake.runs
+    assert [request.voice for request in (first, second, third)] == [cast[0].voice, cast[1].voice, cast[0].voice]
+    assert [request.language for request in (first, second, third)] == ["en", "de", "en"]
+    assert [request.seed for request in (first, second, third)] == [7, 8, 9]
+    assert [line.speaker for line in dialogue.lines] == ["A", "B", "A"]
+
+
+def test_settings_of_a_line_win() -> None:
+    dialogue, _ = speak(
+        f"A: {{voice speed=1.5 seed=3 language=fr}} {LONG}\n{LONG}", [Speaker("A", voice(1), language="de")]
+    )
+    first, second = (line.request for line in dialogue.lines)
+    assert (first.speed, first.seed, first.language) == (1.5, 3, "fr")
+    assert (second.speed, second.seed, second.language) == (None, 8, "de")
+
+
+@pytest.mark.parametrize("design", [None, VoiceDesign(("female",))])
+def test_a_speaker_without_a_recording_is_one_person(design: VoiceDesign | None) -> None:
+    dialogue, fake = speak(
+        f"A: Yes.\n{LONG}\nB: {LONG}\nA: {LONG}", [Speaker("A", design=design), Speaker("B", voice(2))]
+    )
+    first, second, third = fake.runs
+    assert [request.text for request in first] == [LONG, LONG]  # the line that makes A's voice, and B's
+    assert [request.voice for request in second] == [dialogue.lines[1].speech.voice]
+    assert [request.text for request in third] == ["Yes."]
+    assert third[0].voice is dialogue.lines[1].speech.voice  # its only context is the line that made the voice
+    assert [request.design for run in fake.runs for request in run if request.text == "Yes."] == [design]
+
+
+def test_only_short_lines_choose_the_longest_to_make_the_voice() -> None:
+    dialogue, fake = speak("A: No.\nMaybe not.\nYes.", [Speaker("A")])
+    assert [request.text for request in fake.runs[0]] == ["Maybe not."]
+    assert [request.voice for request in fake.runs[1]] == [dialogue.lines[1].speech.voice] * 2
+
+
+@pytest.mark.parametrize(
+    ("script", "index", "context"),
+    [
+        (f"A: {LONG}\nYes.", 1, 0),
+        (f"A: Yes.\n{LONG}", 0, 1),
+        (f"A: {LONG}\n{LONG}\nYes.\n{LONG}", 2, 1),
+        (f"A: {LONG}\nB: {LONG}\nA: Yes.", 2, 0),
+        (f"A: {LONG}\nNo.\nYes.", 2, 0),
+    ],
+)
+def test_a_short_line_is_spoken_in_the_context_of_a_long_one(script: str, index: int, context: int) -> None:
+    dialogue, _ = speak(script, [Speaker("A", voice(1)), Speaker("B", voice(2))])
+    used, before = dialogue.lines[index].request.voice, dialogue.lines[context].speech
+    assert used is not None
+    assert used.codes[0].tolist() == [int(before.codes[0][0, 0])] * 10 + [1] * 50
+    assert used.text == f"{LONG} This is the voice 1."
+
+
+def test_without_context_every_line_is_spoken_alone() -> None:
+    _, fake = speak(f"A: {LONG}\nYes.", [Speaker("A", voice(1))], context=False)
+    (run,) = fake.runs
+    assert [request.voice.codes[0, 0].item() for request in run if request.voice] == [1, 1]
+
+
+def test_a_context_that_is_too_long_is_left_out() -> None:
+    long = voice(1, frames=1495)
+    dialogue, _ = speak(f"A: {LONG}\nYes.", [Speaker("A", long)])
+    assert dialogue.lines[1].request.voice is long
+
+
+def test_places_are_exact() -> None:
+    script = f"A: {LONG}\n{LONG}\nB: {LONG}\n[pause 2s]\n{LONG}\n[pause 250ms]"
+    dialogue, _ = speak(script, [Speaker("A", voice(1)), Speaker("B", voice(2))], gap_seconds=0.1, change_seconds=0.4)
+    size, starts, end = 100 * len(LONG), [line.start for line in dialogue.lines], dialogue.waveform.samples.shape[1]
+    assert starts == [0, size + 2400, 2 * size + 2400 + 9600, 3 * size + 2400 + 9600 + 48000]
+    assert [line.end - line.start for line in dialogue.lines] == [size] * 4
+    assert end == starts[-1] + size + 6000
+    sound = dialogue.waveform.samples[0] != 0
+    for line in dialogue.lines:
+        assert bool(sound[line.start : line.end].all())
+        assert not bool(sound[line.start - line.silence : line.start].any())
+    assert int(sound.sum()) == 4 * size
+
+
+def test_equal_loudness_keeps_the_lines_of_a_speaker_apart() -> None:
+    dialogue, _ = speak(f"A: {LONG}\nB: {LONG}\nA: {LONG}", [Speaker("A", voice(1)), Speaker("B", voice(2))])
+    for line, level in zip(dialogue.lines, (0.05, 0.2, 0.025)):
+        line.samples.mul_(level / 0.1)
+    gains = equal_gains(dialogue.lines)
+    assert gains[0] == gains[2]
+    assert gains[1] == pytest.approx(1.0)
+    first, second, third = (line.samples * gain for line, gain in zip(dialogue.lines, gains))
+    assert speech_level([first, third]) == pytest.approx(speech_level([second]), rel=1e-4)
+
+
+def test_equal_loudness_never_clips() -> None:
+    dialogue, _ = speak(f"A: {LONG}\nB: {LONG}", [Speaker("A", voice(1)), Speaker("B", voice(2))])
+    dialogue.lines[0].samples.mul_(5)
+    dialogue.lines[1].samples[0, 0] = 0.9
+    gains = equal_gains(dialogue.lines)
+    assert max(float((line.samples * gain).abs().max()) for line, gain in zip(dialogue.lines, gains)) <= 0.99 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("script", "cast", "error"),
+    [
+        (
+            "A: {voice duration=600} a\nB: [B EY9] 12 [pause 29s] x",
+            ["A"],
+            "line 2, column 1: the speaker 'B' is not in",
+        ),
+        ("A: yes\n{voice duration=0.1} one [pause 20s] two", ["A"], "line 2: duration must be at least"),
+    ],
+)
+def test_errors_name_the_line(script: str, cast: list[str], error: str) -> None:
+    with pytest.raises(OmniVoiceError) as raised:
+        speak(script, [Speaker(name, voice(1)) for name in cast])
+    assert str(raised.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"gap_seconds": -1}, "gap_seconds must be 0-60, got -1"),
+        ({"change_seconds": float("nan")}, "change_seconds must be 0-60, got nan"),
+        ({"equal_loudness": 1}, "equal_loudness must be true or false, got 1"),
+    ],
+)
+def test_options_are_checked(options: dict[str, object], error: str) -> None:
+    with pytest.raises(InputError) as raised:
+        speak("A: a", [Speaker("A", voice(1))], **options)
+    assert str(raised.value) == error
