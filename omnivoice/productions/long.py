@@ -1,0 +1,267 @@
+"""Long texts: hours of speech, made and kept part by part, in memory that does not grow.
+
+The engine's own plan cuts the text. Each chunk becomes a part with a seed of its own, is brought to the level of the
+first, and goes to disk at once. So a stopped run goes on with the parts it has, one part can be made again with another
+seed, and the first part is heard while the rest is made. What a part sounds like depends on neither the others nor the
+batch it ran in, except that without a given voice the first part is the voice of all others.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..audio.loudness import SPEECH_RMS
+from ..constants import SAMPLE_RATE
+from ..errors import InputError
+from ..generate.chunks import GAP_SAMPLES
+from ..intake.limits import MAX_TOTAL_SECONDS
+from ..text.languages import language_label
+from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt
+from .lines import MAX_PEAK, speech_level
+from .parts import Part, PartStore, part_key, to_int16
+
+MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
+MAX_GAIN = 2.0  # and its inverse; more would raise noise
+_SEEDS = 2**64
+_HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
+CHAPTER_SECONDS = 1.0  # of silence before a chapter's heading, and half of it after
+
+
+class PlanRequests(Protocol):
+    """Turns requests into plans, as `Engine.plan` does."""
+
+    def __call__(self, requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]: ...
+
+
+class SpeakPlans(Protocol):
+    """Speaks all plans in one run and returns the results in order; may raise to cancel."""
+
+    def __call__(self, plans: Sequence[GenerationPlan], /) -> list[Speech]: ...
+
+
+@dataclass(frozen=True)
+class PlannedPart:
+    """plan: of one chunk. silence: zeros before it. chapter: the number of its chapter, from 0."""
+
+    plan: GenerationPlan
+    silence: int
+    chapter: int
+
+    @property
+    def text(self) -> str:
+        """What the part says."""
+        return self.plan.chunks[0].text
+
+    @property
+    def frames(self) -> int:
+        """Its estimated length."""
+        return self.plan.chunks[0].frames
+
+
+@dataclass(frozen=True)
+class LongPlan:
+    """A text that is ready to be spoken. chapters: the titles; "" for text before the first heading. tail: zeros at the
+    end."""
+
+    parts: tuple[PlannedPart, ...]
+    chapters: tuple[str, ...]
+    tail: int
+    seed: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class MadePart:
+    """Where a part lies: start and end in samples, without the silence before it. key: its name in the store.
+    is_new: made in this run, not an earlier one."""
+
+    text: str
+    chapter: int
+    start: int
+    end: int
+    key: str
+    seed: int
+    is_new: bool
+
+
+@dataclass(frozen=True)
+class Progress:
+    """parts, total: made and in all. seconds_left: estimated from the speed of this run; 0 before any part is made."""
+
+    parts: int
+    total: int
+    seconds_left: float
+
+
+OnPart = Callable[[MadePart, Tensor, Progress], None]  # (the part, its samples with the silence before it, progress)
+
+
+def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
+    """Return the parts of `request.text`.
+
+    A line that starts with # is the heading of a chapter and is spoken. Raises InputError or TextError, also for a
+    duration, because a long text is spoken at its own pace.
+    """
+    if request.duration is not None:
+        raise InputError("a long text is spoken at its own pace: leave out the duration, or set the speed")
+    parts, titles, tail, warnings, seed = list[PlannedPart](), list[str](), 0, dict[str, None](), request.seed
+    for title, text in _chapters(request.text):
+        titles.append(title)
+        for piece, before in ((title, CHAPTER_SECONDS), (text, CHAPTER_SECONDS / 2 if title else 0.0)):
+            if not piece.strip():
+                continue
+            (one,) = plan([replace(request, text=piece, seed=seed)])
+            seed = one.seed if seed is None else seed
+            first = tail + round(before * SAMPLE_RATE) * bool(parts)
+            parts += _parts_of(one, len(titles) - 1, first, number=len(parts), seed=seed)
+            tail = one.tail_samples
+            warnings.update(dict.fromkeys(one.warnings))
+    if not parts:
+        plan([request])  # says what is wrong with the text
+    seconds = sum(part.frames for part in parts) / 25
+    if seconds > MAX_TOTAL_SECONDS:
+        raise InputError(
+            f"the text would take {seconds / 3600:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it"
+        )
+    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings))
+
+
+def _chapters(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (title, text) of each chapter; the first title is "" if the text starts without a heading."""
+    title, end = "", 0
+    for heading in _HEADING.finditer(text):
+        if title or text[end : heading.start()].strip():
+            yield title, text[end : heading.start()]
+        title, end = heading[1].strip(), heading.end()
+    yield title, text[end:]
+
+
+def _parts_of(plan: GenerationPlan, chapter: int, first: int, *, number: int, seed: int) -> Iterator[PlannedPart]:
+    """Yield a part for each chunk. first: zeros before the first one, besides its own pause."""
+    for index, chunk in enumerate(plan.chunks):
+        own = replace(
+            plan,
+            chunks=(replace(chunk, follows_first=False, pause_samples=0),),
+            request=replace(plan.request, pad_seconds=0.0),
+            seed=(seed + number + index) % _SEEDS,
+            chunked=False,
+            tail_samples=0,
+            warnings=(),
+        )
+        gap = (GAP_SAMPLES if index else 0) if not chunk.pause_samples else 0
+        yield PlannedPart(own, chunk.pause_samples + gap + (first if not index else 0), chapter)
+
+
+def speak_long(
+    long: LongPlan, speak: SpeakPlans, store: PartStore, *, model: str, on_part: OnPart | None = None
+) -> list[MadePart]:
+    """Make every part that the store lacks, in order, and return where all of them lie.
+
+    model: identifies the weights and how they compute (`part_key`). on_part: called for each part in order, as soon as
+    it is there; may raise to cancel. Afterwards `samples_of` reads the recording.
+    """
+    work = _Work(long, store, model)
+    start, made_frames = time.monotonic(), 0
+    while work.waiting:
+        batch = work.next_batch()
+        speeches = speak([plan for _, plan in batch]) if batch else []
+        for (index, _), speech in zip(batch, speeches):
+            work.keep(index, speech)
+            made_frames += long.parts[index].frames
+        left = sum(long.parts[i].frames for i in range(work.ready, len(long.parts)))
+        seconds_left = (time.monotonic() - start) / made_frames * left if made_frames else 0.0
+        work.report(on_part, seconds_left)
+    return work.made
+
+
+def samples_of(made: Sequence[MadePart], store: PartStore, *, tail: int) -> Iterator[Tensor]:
+    """Yield the recording [N_i] int16 piece by piece: silence, part, silence, and so on. One part is in memory.
+
+    Raises InputError if a part has disappeared meanwhile.
+    """
+    end = 0
+    for one in made:
+        part = store.read(one.key)
+        if part is None:
+            raise InputError("a finished part of the text has disappeared from the disk: run the same command again")
+        yield torch.zeros(one.start - end, dtype=torch.int16)
+        yield part.samples
+        end = one.end
+    yield torch.zeros(tail, dtype=torch.int16)
+
+
+class _Work:
+    """The state of one run. waiting: indices without a part. ready: parts that are there, in order from the first."""
+
+    def __init__(self, long: LongPlan, store: PartStore, model: str) -> None:
+        self.long, self.store, self.model = long, store, model
+        self.waiting, self.ready, self.made = list(range(len(long.parts))), 0, list[MadePart]()
+        self._voice: VoicePrompt | None = None
+        self._new, self._batch, self._level, self._end = set[int](), 1, 0.0, 0
+
+    def next_batch(self) -> list[tuple[int, GenerationPlan]]:
+        """Return the next parts to make: the first alone, then two, four, and so on."""
+        batch: list[tuple[int, GenerationPlan]] = []
+        for index in list(self.waiting):
+            if len(batch) == self._batch or (index > 0 and not self._level and batch):
+                break
+            if index > 0 and not self._level:
+                self._learn()
+            self.waiting.remove(index)
+            if self.store.read(self._key(index)) is None:
+                batch.append((index, self._plan(index)))
+        self._batch = min(2 * self._batch, MAX_BATCH)
+        return batch
+
+    def keep(self, index: int, speech: Speech) -> None:
+        """Bring a part to the level of the first one and write it."""
+        samples = speech.waveform.samples
+        if index:
+            level, peak = speech_level([samples]), float(samples.abs().max())
+            gain = min(max(self._level / level if level else 1.0, 1 / MAX_GAIN), MAX_GAIN, MAX_PEAK / max(peak, 1e-9))
+            samples = samples * gain
+        self.store.write(self._key(index), Part(to_int16(samples[0]), speech.codes[0].to(torch.int16)))
+        self._new.add(index)
+
+    def report(self, on_part: OnPart | None, seconds_left: float) -> None:
+        """Place every part that is there and follows the last one, and report it."""
+        end = self.waiting[0] if self.waiting else len(self.long.parts)
+        for index in range(self.ready, end):
+            planned, key = self.long.parts[index], self._key(index)
+            part = self.store.read(key)
+            assert part is not None, "just written or found"
+            start = self._end + planned.silence
+            self._end = start + len(part.samples)
+            is_new, seed = index in self._new, planned.plan.seed
+            self.made.append(MadePart(planned.text, planned.chapter, start, self._end, key, seed, is_new))
+            self.ready = index + 1
+            if on_part is not None:
+                with_silence = torch.nn.functional.pad(part.samples, (planned.silence, 0))
+                on_part(self.made[-1], with_silence, Progress(self.ready, len(self.long.parts), seconds_left))
+
+    def _learn(self) -> None:
+        """Take the level, and without a given voice also the voice, from the first part as it was stored."""
+        part = self.store.read(self._key(0))
+        assert part is not None, "the first part is made before the others"
+        samples = part.samples.float()[None] / 32768
+        self._level = speech_level([samples]) or SPEECH_RMS
+        first = self.long.parts[0]
+        if first.plan.request.voice is None:
+            label = language_label(first.plan.language) if first.plan.language else ""
+            self._voice = VoicePrompt(part.codes, first.text, SPEECH_RMS, language=label)
+
+    def _plan(self, index: int) -> GenerationPlan:
+        plan = self.long.parts[index].plan
+        if index == 0 or self._voice is None:
+            return plan
+        return replace(plan, request=replace(plan.request, voice=self._voice))
+
+    def _key(self, index: int) -> str:
+        return part_key(self._plan(index), model=self.model, level=self._level if index else 0.0)

@@ -1,0 +1,127 @@
+"""The finished parts of a long text on disk, one safetensors file each, so that a stopped run goes on where it was.
+
+A part's name is a hash of everything that its sound depends on: text, frames, seed, voice, settings, model, and the
+level that it is brought to. So no part can be out of date. The folder is not trusted: a part that is damaged or foreign
+is reported in the log and made again. Samples are stored as they will be in a 16-bit WAV file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..constants import SAMPLE_RATE
+from ..errors import FileError
+from ..intake.files import remove_file
+from ..intake.folders import make_folder
+from ..intake.limits import MAX_AUDIO_SECONDS
+from ..intake.tensors import read_small_tensors, write_tensors
+from ..types import GenerationPlan, VoicePrompt
+
+FORMAT, FORMAT_VERSION = "omnivoice_part", "1"
+SUFFIX = ".safetensors"
+_MAX_BYTES = 4 * MAX_AUDIO_SECONDS * SAMPLE_RATE
+_LOG = logging.getLogger("omnivoice_nodes")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The sound of one chunk. samples: [N] int16 at 24,000 Hz. codes: [K, T] int16."""
+
+    samples: Tensor
+    codes: Tensor
+
+
+class PartStore:
+    """The parts in a folder, which is made when the first one is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, key: str) -> Part | None:
+        """Return the part with that key; None if there is none or it is damaged."""
+        path = self._path(key)
+        if not os.path.lexists(path):
+            return None
+        try:
+            tensors, metadata = read_small_tensors(path, limit=_MAX_BYTES)
+            part = _checked(tensors)
+            if metadata != _metadata(key, part):
+                raise FileError("it is not the part of this text")
+        except FileError as error:
+            _LOG.warning("%s is made again: %s", path.name, error)
+            remove_file(path)
+            return None
+        return part
+
+    def write(self, key: str, part: Part) -> None:
+        """Write a part; raises FileError."""
+        make_folder(self.folder)
+        write_tensors(self._path(key), {"samples": part.samples, "codes": part.codes}, _metadata(key, part))
+
+    def remove(self, keys: list[str]) -> None:
+        """Remove these parts, and the folder if nothing else is in it."""
+        for key in keys:
+            remove_file(self._path(key))
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            _LOG.debug("%s holds other files and stays", self.folder.name)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}{SUFFIX}"
+
+
+def part_key(plan: GenerationPlan, *, model: str, level: float) -> str:
+    """Return the name of a part. plan: of one chunk. model: identifies the weights, and how they compute. level: the
+    speech level that it is brought to, 0 for its own."""
+    request, (chunk,) = plan.request, plan.chunks
+    values = {
+        "text": chunk.text,
+        "frames": chunk.frames,
+        "language": plan.language,
+        "instruct": plan.instruct,
+        "seed": plan.seed,
+        "voice": None if request.voice is None else voice_digest(request.voice),
+        "sampling": asdict(request.sampling),
+        "sound": [request.denoise, request.post_process, request.pad_seconds, request.fade_seconds],
+        "model": model,
+        "level": level,
+        "version": FORMAT_VERSION,
+    }
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def voice_digest(voice: VoicePrompt) -> str:
+    """Return a hash of what a voice does to speech."""
+    digest = hashlib.sha256(repr((voice.text, voice.rms, tuple(voice.codes.shape))).encode())
+    digest.update(voice.codes.contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+def to_int16(samples: Tensor) -> Tensor:
+    """Return samples [N] as a 16-bit WAV file holds them: rounded to the nearest step, clipped to full scale."""
+    return torch.from_numpy(np.clip(np.rint(samples.numpy() * np.float32(32768)), -32768, 32767).astype(np.int16))
+
+
+def _checked(tensors: dict[str, Tensor]) -> Part:
+    if tensors.keys() != {"samples", "codes"}:
+        raise FileError("it is not a part of a text")
+    samples, codes = tensors["samples"], tensors["codes"]
+    if samples.dtype != torch.int16 or samples.ndim != 1 or codes.dtype != torch.int16 or codes.ndim != 2:
+        raise FileError("its tensors have other shapes")
+    return Part(samples, codes)
+
+
+def _metadata(key: str, part: Part) -> dict[str, str]:
+    digest = hashlib.sha256(part.samples.numpy().data)
+    digest.update(part.codes.contiguous().numpy().data)
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, "key": key, "sha256": digest.hexdigest()}

@@ -1,0 +1,196 @@
+"""Long texts: the same bytes after a stop at any part, level, places, chapters, and early sound."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnivoice.constants import SAMPLE_RATE
+from omnivoice.errors import InputError, TextError
+from omnivoice.generate.plan import make_plan
+from omnivoice.productions.lines import speech_level
+from omnivoice.productions.long import MadePart, Progress, plan_long, samples_of, speak_long
+from omnivoice.productions.parts import PartStore
+from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
+
+SENTENCE = "It was a long and quite remarkable sentence about the weather of number {}. "
+TEXT = "".join(SENTENCE.format(i) for i in range(40))
+
+
+class Stopped(Exception):
+    """A cancel."""
+
+
+class FakeSpeech:
+    """Speaks a plan as noise that depends on all that should decide it; stops after `parts` of them."""
+
+    def __init__(self, parts: int = 1_000_000) -> None:
+        self.batches: list[int] = []
+        self.left = parts
+
+    def __call__(self, plans: Sequence[GenerationPlan], /) -> list[Speech]:
+        self.batches.append(len(plans))
+        self.left -= len(plans)
+        if self.left < 0:
+            raise Stopped
+        return [self._speak(plan) for plan in plans]
+
+    def _speak(self, plan: GenerationPlan) -> Speech:
+        (chunk,), voice = plan.chunks, plan.request.voice
+        codes = torch.full((8, 10), plan.seed % 1000)
+        key = f"{chunk.text} {plan.seed} {None if voice is None else (voice.codes.tolist(), voice.text)}"
+        generator = torch.Generator().manual_seed(int(hashlib.sha256(key.encode()).hexdigest()[:8], 16))
+        loudness = 0.06 + 0.05 * float(torch.rand(1, generator=generator))
+        samples = loudness * (2 * torch.rand(1, 100 * chunk.frames, generator=generator) - 1)
+        made = voice or VoicePrompt(codes, chunk.text, 0.1)
+        return Speech(Waveform(samples, SAMPLE_RATE), (codes,), (chunk.text,), 1.0, plan.seed, made)
+
+
+def plan(requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]:
+    return [make_plan(request) for request in requests]
+
+
+def spoken(
+    folder: Path, text: str = TEXT, *, stop_after: int = 1_000_000, voice: VoicePrompt | None = None, seed: int = 3
+) -> tuple[list[MadePart], Tensor, FakeSpeech]:
+    """Return the parts, the whole recording and the speech that made them."""
+    fake, store = FakeSpeech(stop_after), PartStore(folder)
+    long = plan_long(GenerationRequest(text, voice=voice, seed=seed), plan)
+    made = speak_long(long, fake, store, model="m")
+    return made, torch.cat(list(samples_of(made, store, tail=long.tail))), fake
+
+
+VOICE = VoicePrompt(torch.full((8, 20), 5), "This is a voice.", 0.1)
+
+
+@pytest.mark.parametrize("voice", [None, VOICE])
+@pytest.mark.parametrize("stop_after", [0, 1, 3, 7])
+def test_a_stopped_run_gives_the_same_bytes(tmp_path: Path, voice: VoicePrompt | None, stop_after: int) -> None:
+    made, whole, once = spoken(tmp_path / "a", voice=voice)
+    with pytest.raises(Stopped):
+        spoken(tmp_path / "b", voice=voice, stop_after=stop_after)
+    again, resumed, twice = spoken(tmp_path / "b", voice=voice)
+    assert torch.equal(whole, resumed)
+    assert [(part.start, part.end, part.key) for part in made] == [(part.start, part.end, part.key) for part in again]
+    assert sum(part.is_new for part in again) == sum(twice.batches) <= sum(once.batches) == len(made)
+    assert sum(twice.batches) == len(made) - {0: 0, 1: 1, 3: 3, 7: 7}[stop_after]
+
+
+def test_a_finished_text_is_not_spoken_again(tmp_path: Path) -> None:
+    spoken(tmp_path)
+    _, _, fake = spoken(tmp_path)
+    assert fake.batches == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign", "one byte"])
+def test_a_damaged_part_is_made_again(tmp_path: Path, damage: str) -> None:
+    made, whole, _ = spoken(tmp_path)
+    path = tmp_path / f"{made[2].key}.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes({"cut": data[: len(data) // 2], "foreign": b"hello", "one byte": data}[damage])
+    _, again, fake = spoken(tmp_path)
+    assert sum(fake.batches) == 1
+    assert torch.equal(whole, again)
+
+
+def test_an_edited_text_makes_only_the_parts_that_changed(tmp_path: Path) -> None:
+    paragraphs = [TEXT[: len(TEXT) // 2].strip(), "[pause 1s]", TEXT[len(TEXT) // 2 :].strip()]
+    before, _, _ = spoken(tmp_path, " ".join(paragraphs), voice=VOICE)
+    _, _, fake = spoken(tmp_path, " ".join([*paragraphs[:2], paragraphs[2].replace("39", "40")]), voice=VOICE)
+    assert 0 < sum(fake.batches) < len(before) / 2
+
+
+def test_the_first_part_runs_alone_and_is_reported_first(tmp_path: Path) -> None:
+    reports = list[tuple[int, int, int]]()
+    fake = FakeSpeech()
+
+    def on_part(part: MadePart, samples: Tensor, progress: Progress) -> None:
+        reports.append((len(fake.batches), progress.parts, len(samples)))
+        assert progress.total == len(long.parts)
+        assert progress.seconds_left >= 0
+
+    long = plan_long(GenerationRequest(TEXT, seed=3), plan)
+    made = speak_long(long, fake, PartStore(tmp_path), model="m", on_part=on_part)
+    assert fake.batches[:3] == [1, 2, 4]
+    assert reports[0][0] == 1
+    assert [report[1] for report in reports] == list(range(1, len(made) + 1))
+    assert sum(report[2] for report in reports) == made[-1].end
+
+
+def test_all_parts_are_as_loud_as_the_first(tmp_path: Path) -> None:
+    made, whole, _ = spoken(tmp_path)
+    levels = [speech_level([whole[part.start : part.end].float()[None] / 32768]) for part in made]
+    assert max(abs(20 * math.log10(level / levels[0])) for level in levels) < 0.1  # dB
+
+
+def test_the_gain_is_bounded(tmp_path: Path) -> None:
+    class Whisper(FakeSpeech):
+        def _speak(self, plan: GenerationPlan) -> Speech:
+            speech = super()._speak(plan)
+            speech.waveform.samples.mul_(1.0 if plan.seed == 3 else 1e-3)
+            return speech
+
+    long, store = plan_long(GenerationRequest(TEXT, voice=VOICE, seed=3), plan), PartStore(tmp_path)
+    made = speak_long(long, Whisper(), store, model="m")
+    part = store.read(made[1].key)
+    assert part is not None
+    assert 0 < int(part.samples.abs().max()) < 8  # at most 0.11e-3 of full scale, twice
+
+
+def test_places_pauses_and_chapters_are_exact(tmp_path: Path) -> None:
+    text = "Hello there. [pause 2s] And now.\n# The first day\nIt rained.\n"
+    text += "## The second day ##\n[pause 1s] The end. [pause 3s]"
+    long = plan_long(GenerationRequest(text, voice=VOICE, seed=3), plan)
+    assert long.chapters == ("", "The first day", "The second day")
+    assert [(part.text, part.silence, part.chapter) for part in long.parts] == [
+        ("Hello there.", 0, 0),
+        ("And now.", 48_000, 0),
+        ("The first day", 24_000, 1),
+        ("It rained.", 12_000, 1),
+        ("The second day", 24_000, 2),
+        ("The end.", 36_000, 2),
+    ]
+    assert long.tail == 72_000
+    made, whole, _ = spoken(tmp_path, text, voice=VOICE)
+    assert len(whole) == made[-1].end + 72_000
+    for before, part, planned in zip([None, *made], made, long.parts):
+        end = 0 if before is None else before.end
+        assert part.start - end == planned.silence
+        assert not bool(whole[end : part.start].any())
+    assert [part.seed for part in made] == [3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "words"),
+    [
+        (GenerationRequest(TEXT, duration=5.0), InputError, "leave out the duration"),
+        (GenerationRequest("", seed=1), TextError, "nothing to speak"),
+        (GenerationRequest("# \n", seed=1), TextError, "nothing to speak"),
+        (GenerationRequest(TEXT, speed=9.0), InputError, "speed must be 0.25-4"),
+        (GenerationRequest("The weather. " * 8000, speed=0.25), InputError, "at most 4"),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused(request_: GenerationRequest, error: type[Exception], words: str) -> None:
+    with pytest.raises(error) as raised:
+        plan_long(request_, plan)
+    assert words in str(raised.value)
+
+
+def test_a_part_that_disappears_is_an_error(tmp_path: Path) -> None:
+    made, _, _ = spoken(tmp_path)
+    (tmp_path / f"{made[1].key}.safetensors").unlink()
+    with pytest.raises(InputError, match="disappeared from the disk"):
+        list(samples_of(made, PartStore(tmp_path), tail=0))
+
+
+def test_the_parts_can_be_removed(tmp_path: Path) -> None:
+    made, _, _ = spoken(tmp_path / "parts")
+    PartStore(tmp_path / "parts").remove([part.key for part in made])
+    assert not (tmp_path / "parts").exists()
