@@ -7,8 +7,11 @@ libsndfile reads and writes them (`libsndfile`). What it cannot read, such as M4
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+
+from torch import Tensor
 
 from ..errors import AudioError, FileError
 from ..types import Waveform
@@ -17,7 +20,7 @@ from .files import open_regular, write_parts_atomic
 from .libsndfile import UnreadableAudio, encode_wav, is_for_libsndfile, read_with_libsndfile
 from .limits import MAX_AUDIO_BYTES, MAX_COMMENT_CHARS, MIB
 from .paths import as_path, shown_name
-from .riff import is_wav
+from .riff import is_wav, pcm16_head, tail_chunks
 from .text_in import clean_text
 
 AI_COMMENT = "AI-generated speech (OmniVoice)"
@@ -85,3 +88,36 @@ def write_wav(
     line = None if comment is None else clean_text(comment, name="comment", limit=MAX_COMMENT_CHARS)
     with encode_wav(waveform, subtype=subtype, comment=line, name=name).getbuffer() as data:
         return write_parts_atomic(where, (data,), size=len(data), overwrite=overwrite)
+
+
+def write_long_wav(
+    path: str | PathLike[str],
+    pieces: Iterable[Tensor],
+    *,
+    samples: int,
+    sample_rate: int,
+    comment: str | None = AI_COMMENT,
+    marks: Sequence[tuple[int, str]] = (),
+) -> Path:
+    """Write a mono 16-bit WAVE file atomically with one piece in memory at a time, and return the path written.
+
+    pieces: [N_i] int16, `samples` in all. marks: (sample, label) of chapters, which editors show. A WAVE file at `path`
+    is replaced. Raises FileError, also for another number of samples.
+    """
+    where = as_path(path)
+    check_wav_target(where)
+    line = None if comment is None else clean_text(comment, name="comment", limit=MAX_COMMENT_CHARS)
+    tail = tail_chunks(line, marks)
+    head = pcm16_head(samples, sample_rate, after=len(tail))
+
+    def blocks() -> Iterator[bytes]:
+        yield head
+        count = 0
+        for piece in pieces:
+            count += len(piece)
+            yield piece.numpy().astype("<i2", copy=False).tobytes()
+        if count != samples:
+            raise FileError(f"{shown_name(where)} would have {count} samples instead of {samples}: nothing is written")
+        yield tail
+
+    return write_parts_atomic(where, blocks(), size=len(head) + 2 * samples + len(tail))

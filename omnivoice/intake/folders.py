@@ -27,6 +27,13 @@ def make_folder(path: str | PathLike[str]) -> Path:
     return where
 
 
+def remove_empty_folder(path: str | PathLike[str]) -> bool:
+    """Remove a folder if nothing is in it, and return whether it is gone; raises nothing."""
+    with contextlib.suppress(OSError):
+        os.rmdir(as_path(path))
+    return not os.path.lexists(as_path(path))
+
+
 def check_space(folder: Path, needed: int, *, action: str = "written") -> None:
     """Raise FileError unless `needed` bytes fit on the folder's disk and leave some free. action: what will happen to
     the bytes."""

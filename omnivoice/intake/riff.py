@@ -1,4 +1,5 @@
-"""The chunks of WAV and AIFF files: where the samples start, and how many bytes of them the file claims to have.
+"""The chunks of WAV and AIFF files: where the samples start, and how many bytes of them the file claims to have; and
+those of WAV files that are written piece by piece.
 
 libsndfile reads the samples. It does not report that a file is cut short, and it believes a length of 0, which some
 recorders write when they do not know the length. This module detects the first and repairs the second. Opens no file.
@@ -7,6 +8,8 @@ recorders write when they do not know the length. This module detects the first 
 from __future__ import annotations
 
 import io
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
@@ -90,6 +93,32 @@ def repaired(file: BinaryIO, chunk: SampleChunk, name: str) -> BinaryIO:
     if is_stream:
         data[chunk.start - 4 : chunk.start] = b"\xff" * 4
     return io.BytesIO(data)
+
+
+def pcm16_head(samples: int | None, sample_rate: int, *, after: int = 0) -> bytes:
+    """Return what a mono 16-bit WAV file starts with. samples: None for a stream whose length is not known yet.
+
+    after: bytes of the chunks that follow the samples.
+    """
+    size = _UNKNOWN if samples is None else 2 * samples
+    whole = _UNKNOWN if samples is None else 36 + size + after
+    form = struct.pack("<HHIIHH", 1, 1, sample_rate, 2 * sample_rate, 2, 16)
+    return b"RIFF" + struct.pack("<I", whole) + b"WAVE" + _chunk(b"fmt ", form) + b"data" + struct.pack("<I", size)
+
+
+def tail_chunks(comment: str | None, marks: Sequence[tuple[int, str]] = ()) -> bytes:
+    """Return the chunks after the samples: a comment (LIST/INFO ICMT), and marks (sample, label) with their labels."""
+    chunks = b"" if comment is None else _chunk(b"LIST", b"INFO" + _chunk(b"ICMT", comment.encode() + b"\0"))
+    if marks:
+        points = [struct.pack("<II4sIII", i, at, b"data", 0, 0, at) for i, (at, _) in enumerate(marks, 1)]
+        labels = [_chunk(b"labl", struct.pack("<I", i) + label.encode() + b"\0") for i, (_, label) in enumerate(marks, 1)]
+        chunks += _chunk(b"cue ", struct.pack("<I", len(marks)) + b"".join(points))
+        chunks += _chunk(b"LIST", b"adtl" + b"".join(labels))
+    return chunks
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
 
 
 def _only_chunks_follow(file: BinaryIO, chunk: SampleChunk) -> bool:

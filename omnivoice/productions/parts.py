@@ -21,7 +21,7 @@ from torch import Tensor
 from ..constants import SAMPLE_RATE
 from ..errors import FileError
 from ..intake.files import remove_file
-from ..intake.folders import make_folder
+from ..intake.folders import make_folder, remove_empty_folder
 from ..intake.limits import MAX_AUDIO_SECONDS
 from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import GenerationPlan, VoicePrompt
@@ -71,10 +71,7 @@ class PartStore:
         """Remove these parts, and the folder if nothing else is in it."""
         for key in keys:
             remove_file(self._path(key))
-        try:
-            os.rmdir(self.folder)
-        except OSError:
-            _LOG.debug("%s holds other files and stays", self.folder.name)
+        remove_empty_folder(self.folder)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
