@@ -19,7 +19,7 @@ from ..train.dataset import build_dataset
 from ..train.manifests import WANTED, read_manifest
 from ..weights import load_codec_encoder
 from .models import add_checkpoint_options, add_device_option, checkpoint_files, usable_device
-from .speak import show_progress
+from .speech_options import show_progress
 
 AnyPath = str | PathLike[str] | None
 

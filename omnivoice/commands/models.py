@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import os
 import sys
 from os import PathLike
@@ -19,6 +20,7 @@ import torch
 from ..devices import AUTO, DTYPES, FASTEST, fastest_dtype
 from ..engine import Engine
 from ..errors import CheckpointError, InputError
+from ..intake.files import file_stamp
 from ..weights import locate_checkpoint
 from ..weights.demo import demo_model
 from ..weights.files import CheckpointFiles, is_checkpoint
@@ -88,10 +90,20 @@ def named_loras(options: argparse.Namespace) -> list[tuple[str, float]]:
 
 def load_engine(options: argparse.Namespace) -> Engine:
     """Load the engine that the options describe."""
-    device = usable_device(options.device)
+    return load_identified(options)[0]
+
+
+def load_identified(options: argparse.Namespace) -> tuple[Engine, str]:
+    """Load the engine that the options describe; return it and a hash of its files, LoRAs, device and precision."""
+    device, model = usable_device(options.device), find_model(options.model, demo=True)
     dtype = fastest_dtype(device) if options.dtype == FASTEST else DTYPES.get(options.dtype)
     loras = named_loras(options) if "lora" in options else ()
-    return Engine.load(find_model(options.model, demo=True), device, dtype, codec_folder=options.codec, loras=loras)
+    engine = Engine.load(model, device, dtype, codec_folder=options.codec, loras=loras)
+    files = locate_checkpoint(model, options.codec)
+    weights = [file_stamp(path) for path in (*files.lm_weights, *files.codec_weights, *files.texts.values())]
+    changes = [(file_stamp(path), strength) for path, strength in loras]
+    identity = (weights, changes, device.type, str(engine.lm.get_dtype()))
+    return engine, hashlib.sha256(repr(identity).encode()).hexdigest()
 
 
 def checkpoint_files(

@@ -1,4 +1,4 @@
-"""Text from standard input and from arguments: UTF-8 whatever the locale says."""
+"""Text from files, standard input and arguments: UTF-8 whatever the locale says."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 from typing import TextIO
 
 from ..errors import TextError
+from ..intake.files import open_regular
 from ..intake.limits import MAX_TEXT_CHARS, check_text_length
+from ..intake.paths import shown_name
 
 _NAME = "the text that was piped in"
 _MAX_BYTES = 4 * MAX_TEXT_CHARS + 3  # no character takes more than four bytes, a byte order mark takes three
@@ -19,13 +21,22 @@ def read_text_stream(stream: TextIO | None) -> str:
     """
     if stream is None:  # Python's value for a closed standard input
         raise TextError("no text was piped in: standard input is closed")
-    data = stream.buffer.read(_MAX_BYTES + 1)
+    return _decoded(stream.buffer.read(_MAX_BYTES + 1), _NAME)
+
+
+def read_text_file(path: str) -> str:
+    """Return the text of a UTF-8 file, as `read_text_stream` does; raises FileError or TextError."""
+    with open_regular(path) as (file, _):
+        return _decoded(file.read(_MAX_BYTES + 1), shown_name(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
     if len(data) > _MAX_BYTES:
-        raise TextError(f"{_NAME} must be at most {MAX_TEXT_CHARS} characters: split it into parts")
+        raise TextError(f"{name} must be at most {MAX_TEXT_CHARS} characters: split it into parts")
     try:
-        return check_text_length(data.decode("utf-8-sig"), name=_NAME)
+        return check_text_length(data.decode("utf-8-sig"), name=name)
     except UnicodeDecodeError:
-        raise TextError(f"{_NAME} is not UTF-8: convert it first") from None
+        raise TextError(f"{name} is not UTF-8: convert it first") from None
 
 
 def text_argument(text: str, name: str) -> str:

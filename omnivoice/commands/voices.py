@@ -13,7 +13,7 @@ from ..constants import FRAME_RATE
 from ..errors import InputError
 from ..types import VoicePrompt
 from .models import add_model_options, load_engine
-from .speak import VOICE_SUFFIX, load_voice
+from .speech_options import VOICE_SUFFIX, load_voice
 from .upstream_prompt import read_upstream_prompt
 
 

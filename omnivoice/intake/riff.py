@@ -111,7 +111,9 @@ def tail_chunks(comment: str | None, marks: Sequence[tuple[int, str]] = ()) -> b
     chunks = b"" if comment is None else _chunk(b"LIST", b"INFO" + _chunk(b"ICMT", comment.encode() + b"\0"))
     if marks:
         points = [struct.pack("<II4sIII", i, at, b"data", 0, 0, at) for i, (at, _) in enumerate(marks, 1)]
-        labels = [_chunk(b"labl", struct.pack("<I", i) + label.encode() + b"\0") for i, (_, label) in enumerate(marks, 1)]
+        labels = [
+            _chunk(b"labl", struct.pack("<I", i) + label.encode() + b"\0") for i, (_, label) in enumerate(marks, 1)
+        ]
         chunks += _chunk(b"cue ", struct.pack("<I", len(marks)) + b"".join(points))
         chunks += _chunk(b"LIST", b"adtl" + b"".join(labels))
     return chunks

@@ -18,16 +18,17 @@ import torch
 from torch import Tensor
 
 from ..audio.loudness import SPEECH_RMS
-from ..constants import SAMPLE_RATE
+from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError
 from ..generate.chunks import GAP_SAMPLES
 from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.languages import language_label
 from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt
 from .lines import MAX_PEAK, speech_level
-from .parts import Part, PartStore, part_key, to_int16
+from .parts import Part, Parts, part_key, to_int16
 
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
+VOICE_FRAMES = 2 * FRAME_RATE  # the least that makes a voice, if a longer part is there
 MAX_GAIN = 2.0  # and its inverse; more would raise noise
 _SEEDS = 2**64
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
@@ -125,11 +126,9 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
             warnings.update(dict.fromkeys(one.warnings))
     if not parts:
         plan([request])  # says what is wrong with the text
-    seconds = sum(part.frames for part in parts) / 25
-    if seconds > MAX_TOTAL_SECONDS:
-        raise InputError(
-            f"the text would take {seconds / 3600:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it"
-        )
+    hours = sum(part.frames for part in parts) / FRAME_RATE / 3600
+    if hours > MAX_TOTAL_SECONDS / 3600:
+        raise InputError(f"the text would take {hours:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it")
     return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings))
 
 
@@ -160,7 +159,7 @@ def _parts_of(plan: GenerationPlan, chapter: int, first: int, *, number: int, se
 
 
 def speak_long(
-    long: LongPlan, speak: SpeakPlans, store: PartStore, *, model: str, on_part: OnPart | None = None
+    long: LongPlan, speak: SpeakPlans, store: Parts, *, model: str, on_part: OnPart | None = None
 ) -> list[MadePart]:
     """Make every part that the store lacks, in order, and return where all of them lie.
 
@@ -175,13 +174,13 @@ def speak_long(
         for (index, _), speech in zip(batch, speeches):
             work.keep(index, speech)
             made_frames += long.parts[index].frames
-        left = sum(long.parts[i].frames for i in range(work.ready, len(long.parts)))
+        left = sum(long.parts[i].frames for i in work.waiting)
         seconds_left = (time.monotonic() - start) / made_frames * left if made_frames else 0.0
         work.report(on_part, seconds_left)
     return work.made
 
 
-def samples_of(made: Sequence[MadePart], store: PartStore, *, tail: int) -> Iterator[Tensor]:
+def samples_of(made: Sequence[MadePart], store: Parts, *, tail: int) -> Iterator[Tensor]:
     """Yield the recording [N_i] int16 piece by piece: silence, part, silence, and so on. One part is in memory.
 
     Raises InputError if a part has disappeared meanwhile.
@@ -197,43 +196,56 @@ def samples_of(made: Sequence[MadePart], store: PartStore, *, tail: int) -> Iter
     yield torch.zeros(tail, dtype=torch.int16)
 
 
-class _Work:
-    """The state of one run. waiting: indices without a part. ready: parts that are there, in order from the first."""
+def _first_to_make(long: LongPlan) -> int:
+    """Return the part that sets the level and, without a given voice, the voice: the first of two seconds or more."""
+    frames = [part.frames for part in long.parts]
+    if long.parts[0].plan.request.voice is not None:
+        return 0
+    return next((i for i, count in enumerate(frames) if count >= VOICE_FRAMES), frames.index(max(frames)))
 
-    def __init__(self, long: LongPlan, store: PartStore, model: str) -> None:
-        self.long, self.store, self.model = long, store, model
-        self.waiting, self.ready, self.made = list(range(len(long.parts))), 0, list[MadePart]()
+
+class _Work:
+    """The state of one run. waiting: parts not looked at yet. made: those that are there, in order from the first."""
+
+    def __init__(self, long: LongPlan, store: Parts, model: str) -> None:
+        self.long, self.store, self.model, self.made = long, store, model, list[MadePart]()
+        self.first = _first_to_make(long)
+        self.waiting = [self.first, *(i for i in range(len(long.parts)) if i != self.first)]
         self._voice: VoicePrompt | None = None
         self._new, self._batch, self._level, self._end = set[int](), 1, 0.0, 0
 
     def next_batch(self) -> list[tuple[int, GenerationPlan]]:
         """Return the next parts to make: the first alone, then two, four, and so on."""
         batch: list[tuple[int, GenerationPlan]] = []
-        for index in list(self.waiting):
-            if len(batch) == self._batch or (index > 0 and not self._level and batch):
-                break
-            if index > 0 and not self._level:
-                self._learn()
-            self.waiting.remove(index)
-            if self.store.read(self._key(index)) is None:
+        while self.waiting and len(batch) < self._batch:
+            index = self.waiting.pop(0)
+            part = self.store.read(self._key(index))
+            if part is None:
                 batch.append((index, self._plan(index)))
+            if index == self.first:
+                if part is None:
+                    break
+                self._learn(part)
         self._batch = min(2 * self._batch, MAX_BATCH)
         return batch
 
     def keep(self, index: int, speech: Speech) -> None:
         """Bring a part to the level of the first one and write it."""
         samples = speech.waveform.samples
-        if index:
+        if index != self.first:
             level, peak = speech_level([samples]), float(samples.abs().max())
             gain = min(max(self._level / level if level else 1.0, 1 / MAX_GAIN), MAX_GAIN, MAX_PEAK / max(peak, 1e-9))
             samples = samples * gain
-        self.store.write(self._key(index), Part(to_int16(samples[0]), speech.codes[0].to(torch.int16)))
+        part = Part(to_int16(samples[0]), speech.codes[0].to(torch.int16))
+        self.store.write(self._key(index), part)
         self._new.add(index)
+        if index == self.first:
+            self._learn(part)
 
     def report(self, on_part: OnPart | None, seconds_left: float) -> None:
         """Place every part that is there and follows the last one, and report it."""
-        end = self.waiting[0] if self.waiting else len(self.long.parts)
-        for index in range(self.ready, end):
+        end = min([*self.waiting, len(self.long.parts)])
+        for index in range(len(self.made), end):
             planned, key = self.long.parts[index], self._key(index)
             part = self.store.read(key)
             assert part is not None, "just written or found"
@@ -241,27 +253,25 @@ class _Work:
             self._end = start + len(part.samples)
             is_new, seed = index in self._new, planned.plan.seed
             self.made.append(MadePart(planned.text, planned.chapter, start, self._end, key, seed, is_new))
-            self.ready = index + 1
+            self.store.reported(key)
             if on_part is not None:
                 with_silence = torch.nn.functional.pad(part.samples, (planned.silence, 0))
-                on_part(self.made[-1], with_silence, Progress(self.ready, len(self.long.parts), seconds_left))
+                on_part(self.made[-1], with_silence, Progress(index + 1, len(self.long.parts), seconds_left))
 
-    def _learn(self) -> None:
-        """Take the level, and without a given voice also the voice, from the first part as it was stored."""
-        part = self.store.read(self._key(0))
-        assert part is not None, "the first part is made before the others"
+    def _learn(self, part: Part) -> None:
+        """Take the level, and without a given voice also the voice, from the first part as it is stored."""
         samples = part.samples.float()[None] / 32768
         self._level = speech_level([samples]) or SPEECH_RMS
-        first = self.long.parts[0]
+        first = self.long.parts[self.first]
         if first.plan.request.voice is None:
             label = language_label(first.plan.language) if first.plan.language else ""
             self._voice = VoicePrompt(part.codes, first.text, SPEECH_RMS, language=label)
 
     def _plan(self, index: int) -> GenerationPlan:
         plan = self.long.parts[index].plan
-        if index == 0 or self._voice is None:
+        if index == self.first or self._voice is None:
             return plan
         return replace(plan, request=replace(plan.request, voice=self._voice))
 
     def _key(self, index: int) -> str:
-        return part_key(self._plan(index), model=self.model, level=self._level if index else 0.0)
+        return part_key(self._plan(index), model=self.model, level=0.0 if index == self.first else self._level)

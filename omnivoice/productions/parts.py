@@ -13,6 +13,7 @@ import logging
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -38,6 +39,38 @@ class Part:
 
     samples: Tensor
     codes: Tensor
+
+
+class Parts(Protocol):
+    """Where parts are kept."""
+
+    def read(self, key: str) -> Part | None:
+        """Return the part with that key, if it is there and intact."""
+
+    def write(self, key: str, part: Part) -> None:
+        """Keep a part; raises FileError."""
+
+    def reported(self, key: str) -> None:
+        """Note that the caller has got this part."""
+
+
+class PartsInMemory:
+    """Parts that are kept until they are reported, for a stream."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Part] = {}
+
+    def read(self, key: str) -> Part | None:
+        """Return the part with that key."""
+        return self._parts.get(key)
+
+    def write(self, key: str, part: Part) -> None:
+        """Keep a part."""
+        self._parts[key] = part
+
+    def reported(self, key: str) -> None:
+        """Forget a part."""
+        self._parts.pop(key, None)
 
 
 class PartStore:
@@ -66,6 +99,9 @@ class PartStore:
         """Write a part; raises FileError."""
         make_folder(self.folder)
         write_tensors(self._path(key), {"samples": part.samples, "codes": part.codes}, _metadata(key, part))
+
+    def reported(self, key: str) -> None:
+        """Do nothing: parts stay on disk for `samples_of` and for the next run."""
 
     def remove(self, keys: list[str]) -> None:
         """Remove these parts, and the folder if nothing else is in it."""

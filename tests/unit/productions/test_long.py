@@ -32,10 +32,12 @@ class FakeSpeech:
 
     def __init__(self, parts: int = 1_000_000) -> None:
         self.batches: list[int] = []
+        self.plans: list[GenerationPlan] = []
         self.left = parts
 
     def __call__(self, plans: Sequence[GenerationPlan], /) -> list[Speech]:
         self.batches.append(len(plans))
+        self.plans += plans
         self.left -= len(plans)
         if self.left < 0:
             raise Stopped
@@ -122,6 +124,16 @@ def test_the_first_part_runs_alone_and_is_reported_first(tmp_path: Path) -> None
     assert reports[0][0] == 1
     assert [report[1] for report in reports] == list(range(1, len(made) + 1))
     assert sum(report[2] for report in reports) == made[-1].end
+
+
+def test_a_short_heading_does_not_make_the_voice(tmp_path: Path) -> None:
+    """One word makes a bad voice, so the first longer part makes it, and the heading follows."""
+    made, _, fake = spoken(tmp_path, f"# One\n{TEXT}")
+    assert [part.text for part in made][:2] == ["One", made[1].text]
+    assert fake.plans[0].chunks[0].text == made[1].text
+    voices = [plan.request.voice for plan in fake.plans]
+    assert voices[0] is None
+    assert {None if voice is None else voice.text for voice in voices[1:]} == {made[1].text}
 
 
 def test_all_parts_are_as_loud_as_the_first(tmp_path: Path) -> None:

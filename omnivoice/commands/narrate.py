@@ -1,0 +1,125 @@
+"""`narrate`: a long text to a WAV file, resumed after a stop; and `speak --stream`, which writes it as it is made."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import BinaryIO
+
+from torch import Tensor
+
+from ..constants import SAMPLE_RATE
+from ..engine import Engine
+from ..errors import InputError
+from ..intake.audio_files import write_long_wav
+from ..intake.files import write_atomic
+from ..intake.riff import pcm16_head
+from ..productions.long import LongPlan, MadePart, Progress, plan_long, samples_of, speak_long
+from ..productions.parts import PartsInMemory, PartStore
+from ..train.trainer import clock
+from ..types import GenerationRequest
+from .models import add_lora_options, add_model_options, load_identified
+from .speech_options import add_speech_options, add_voice_options, check_voice_options, request_from, wav_target
+from .text_input import read_text_file, read_text_stream
+
+PARTS = ".parts"  # the folder's ending, after the name of the WAV file
+TIMES = ".json"
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parser of `narrate`."""
+    parser = commands.add_parser(
+        "narrate", help="speak a long text, such as a book, to a WAV file; resumes after a stop"
+    )
+    parser.add_argument("text", metavar="FILE", help='a UTF-8 text file; "-" reads standard input')
+    parser.add_argument("-o", "--output", default="narration.wav", metavar="WAV", help="default: narration.wav")
+    parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished parts, for later edits")
+    add_voice_options(parser)
+    add_speech_options(parser)
+    add_model_options(parser)
+    add_lora_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make the parts that are missing, join them to a WAV file, and print a summary."""
+    output = wav_target(options.output)
+    check_voice_options(options)
+    text = read_text_stream(sys.stdin) if options.text == "-" else read_text_file(options.text)
+    options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
+    engine, identity = load_identified(options)
+    request, warnings = request_from(options, engine, text)
+    long, store = plan_long(request, engine.plan), PartStore(output.with_name(output.name + PARTS))
+    start = time.monotonic()
+    made = speak_long(long, engine.generate_plans, store, model=identity, on_part=_show)
+    write_long_wav(
+        output,
+        samples_of(made, store, tail=long.tail),
+        samples=made[-1].end + long.tail,
+        sample_rate=SAMPLE_RATE,
+        marks=chapter_marks(long, made),
+    )
+    times = json.dumps(times_of(long, made), ensure_ascii=False, indent=1)
+    write_atomic(output.with_name(output.name + TIMES), times.encode())
+    if not options.keep_parts:
+        store.remove([part.key for part in made])
+    for warning in (*warnings, *long.warnings):
+        print(f"warning: {warning}", file=sys.stderr)
+    old = sum(not part.is_new for part in made)
+    resumed = f", {old} of {len(made)} parts from an earlier run" if old else ""
+    seconds = (made[-1].end + long.tail) / SAMPLE_RATE
+    print(f"{output}: {clock(round(seconds))} of speech in {clock(round(time.monotonic() - start))}{resumed}")
+
+
+def stream(engine: Engine, request: GenerationRequest) -> None:
+    """Speak a text to standard output as a WAV file of unknown length, each part as soon as it is made."""
+    out = standard_output()
+    long, store = plan_long(request, engine.plan), PartsInMemory()
+    out.write(pcm16_head(None, SAMPLE_RATE))
+    out.flush()
+
+    def on_part(part: MadePart, samples: Tensor, progress: Progress) -> None:
+        out.write(samples.numpy().astype("<i2", copy=False).tobytes())
+        out.flush()
+        _show(part, samples, progress)
+
+    speak_long(long, engine.generate_plans, store, model="", on_part=on_part)
+    out.write(bytes(2 * long.tail))
+    for warning in long.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def standard_output() -> BinaryIO:
+    """Return standard output for bytes; raises InputError for a terminal, which would show them as text."""
+    if sys.stdout is None or sys.stdout.isatty():
+        raise InputError("--stream writes audio to standard output: pipe it into a player or a file, as in ... | aplay")
+    return sys.stdout.buffer
+
+
+def chapter_marks(long: LongPlan, made: Sequence[MadePart]) -> list[tuple[int, str]]:
+    """Return (first sample, title) of each chapter; nothing for a text without headings."""
+    if long.chapters == ("",):
+        return []
+    firsts = {part.chapter: part.start for part in reversed(made)}
+    return [(firsts[number], title) for number, title in enumerate(long.chapters) if number in firsts]
+
+
+def times_of(long: LongPlan, made: Sequence[MadePart]) -> dict[str, object]:
+    """Return chapters and parts with their times in seconds, for a JSON file."""
+    chapters = [{"title": title, "start": at / SAMPLE_RATE} for at, title in chapter_marks(long, made)]
+    parts = [
+        {"text": part.text, "start": part.start / SAMPLE_RATE, "end": part.end / SAMPLE_RATE, "seed": part.seed}
+        for part in made
+    ]
+    return {"seconds": (made[-1].end + long.tail) / SAMPLE_RATE, "chapters": chapters, "parts": parts}
+
+
+def _show(part: MadePart, samples: Tensor, progress: Progress) -> None:
+    """Show progress on the terminal, or nothing if stderr is a file."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        end = "\n" if progress.parts == progress.total else ""
+        left = clock(round(progress.seconds_left))
+        print(f"\rpart {progress.parts} of {progress.total}, {left} left   ", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,118 @@
+"""The options that all commands which speak have in common, and the request that they make."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ..engine import Engine
+from ..errors import InputError
+from ..generate.presets import PRESETS
+from ..intake.audio_files import check_wav_target, read_audio
+from ..intake.limits import shown
+from ..text.free_design import design_from_free_text
+from ..types import GenerationRequest, Sampling, VoicePrompt
+from .text_input import text_argument
+
+BAR = 30
+VOICE_SUFFIX = ".safetensors"
+
+
+def add_voice_options(parser: argparse.ArgumentParser) -> None:
+    """Add --voice, --transcript, --design and --describe."""
+    parser.add_argument("--voice", metavar="FILE", help="recording to clone, or a saved voice (.safetensors)")
+    parser.add_argument("--transcript", default="", metavar="TEXT", help="its transcript, word for word")
+    parser.add_argument("--design", metavar="WORDS", help='attributes of the voice, e.g. "female, british accent"')
+    parser.add_argument("--describe", metavar="TEXT", help='the voice in your own words, e.g. "a deep voice"')
+
+
+def add_speech_options(parser: argparse.ArgumentParser) -> None:
+    """Add --language, --seed, --speed, --no-post-process and the sampling options."""
+    parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
+    parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
+    parser.add_argument("--speed", type=float, help="0.25-4, default 1")
+    parser.add_argument("--no-post-process", action="store_true", help="do not shorten silences")
+    guidance = Sampling().guidance
+    presets = ", ".join(f"{name} {preset.steps}" for name, preset in PRESETS.items())
+    parser.add_argument(
+        "--preset",
+        choices=[*PRESETS],
+        default="quality",
+        help=f"steps and shortcuts by name (steps: {presets}); default quality; fast also approximates",
+    )
+    parser.add_argument("--steps", type=int, help="decoding steps; default: those of the preset")
+    parser.add_argument("--guidance", type=float, default=guidance, help=f"guidance scale, default {guidance:g}")
+    parser.add_argument(
+        "--unconditional-every",
+        type=int,
+        metavar="N",
+        help="approximate: recompute the unconditional half of guidance every N steps; 1 = exact; "
+        "default: as in the preset",
+    )
+    parser.add_argument(
+        "--prefix-every",
+        type=int,
+        metavar="N",
+        help="approximate: recompute the keys and values of prompt and reference every N steps; 1 = exact; "
+        "default: as in the preset",
+    )
+
+
+def check_voice_options(options: argparse.Namespace) -> None:
+    """Refuse options of the voice that contradict each other, before a model is loaded; raises InputError."""
+    if options.transcript and not options.voice:
+        raise InputError("--transcript needs --voice: it is the transcript of that recording")
+    if options.design and options.describe:
+        raise InputError("--design and --describe both describe the voice: leave out one")
+
+
+def request_from(options: argparse.Namespace, engine: Engine, text: str) -> tuple[GenerationRequest, tuple[str, ...]]:
+    """Return the request that the options describe, and warnings about the voice."""
+    described, ignored = design_from_free_text(options.describe or "")
+    voice = load_voice(engine, options.voice, options.transcript) if options.voice else None
+    request = base_request(options, text)
+    warnings = (*ignored, *(voice.warnings if voice else ()))
+    return replace(request, voice=voice, design=options.design or described), warnings
+
+
+def base_request(options: argparse.Namespace, text: str = "") -> GenerationRequest:
+    """Return the request of `add_speech_options` alone, without a voice; the engine checks the ranges."""
+    names = ("steps", "unconditional_every", "prefix_every")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    sampling = replace(PRESETS[options.preset].apply(Sampling(guidance=options.guidance)), **given)
+    return GenerationRequest(
+        text=text,
+        language=options.language,
+        seed=options.seed,
+        speed=options.speed,
+        post_process=not options.no_post_process,
+        sampling=sampling,
+    )
+
+
+def wav_target(given: str) -> Path:
+    """Return the path of the WAV file to write; raises InputError or FileError before minutes of work, not after."""
+    output = Path(given)
+    if output.suffix.lower() != ".wav":
+        raise InputError(f"the output is a WAV file and must end in .wav, got {shown(given)}")
+    check_wav_target(output)
+    return output
+
+
+def load_voice(engine: Engine, file: str, transcript: str) -> VoicePrompt:
+    """Return a saved voice, or encode a recording."""
+    if not file.lower().endswith(VOICE_SUFFIX):
+        return engine.encode_voice(read_audio(file), text_argument(transcript, "the transcript"))
+    if transcript:
+        raise InputError("a saved voice includes its transcript: leave out --transcript")
+    return VoicePrompt.load(file)
+
+
+def show_progress(done: int, total: int) -> None:
+    """Show a bar on the terminal, or nothing if stderr is a file."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        filled = BAR * done // total
+        end = "\n" if done == total else ""
+        print(f"\r[{'#' * filled}{'.' * (BAR - filled)}] {done}/{total}", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,122 @@
+"""`narrate` and `speak --stream`, with a real model: the same file after a kill, times, chapters, and early sound."""
+
+from __future__ import annotations
+
+import json
+import wave
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnivoice.engine import Engine
+from omnivoice.types import GenerationPlan, Speech
+from tests.unit.commands.test_command_line import Run
+
+TEXT = (
+    "# Morning\nThe weather is beautiful today, and everyone is here.\n[pause 1s]\nWe waited for the old train.\n"
+    "# Evening\nIt was late when the last of them came home again."
+)
+
+
+@pytest.fixture
+def run(root: Path, checkpoint: Path, tmp_path: Path) -> Run:
+    (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
+    return Run(root, checkpoint, tmp_path)
+
+
+def narrate(run: Run, *options: object) -> Any:
+    return run("narrate", "book.txt", "-o", "book.wav", "--steps", 2, *options)
+
+
+def test_a_stopped_run_resumes_to_the_same_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert narrate(run).returncode == 0
+    whole = (run.folder / "book.wav").read_bytes()
+    times = (run.folder / "book.wav.json").read_text(encoding="utf-8")
+    (run.folder / "book.wav").unlink()
+    speak, counts = Engine.generate_plans, list[int]()
+
+    def stopping(engine: Engine, plans: Sequence[GenerationPlan], **options: Any) -> list[Speech]:
+        if sum(counts) >= 2:
+            raise KeyboardInterrupt
+        counts.append(len(plans))
+        return speak(engine, plans, **options)
+
+    monkeypatch.setattr(Engine, "generate_plans", stopping)
+    stopped = narrate(run)
+    assert stopped.returncode == 130
+    assert not (run.folder / "book.wav").exists()
+    kept = len(list((run.folder / "book.wav.parts").iterdir()))
+    assert kept == sum(counts) >= 2
+    monkeypatch.setattr(Engine, "generate_plans", speak)
+    result = narrate(run)
+    assert f"{kept} of 5 parts from an earlier run" in result.stdout
+    assert (run.folder / "book.wav").read_bytes() == whole
+    assert (run.folder / "book.wav.json").read_text(encoding="utf-8") == times
+    assert not (run.folder / "book.wav.parts").exists()
+
+
+def test_times_and_chapters_are_those_of_the_file(run: Run) -> None:
+    result = narrate(run, "--keep-parts", "--seed", 5)
+    assert (result.returncode, len(list((run.folder / "book.wav.parts").iterdir()))) == (0, 5)
+    times = json.loads((run.folder / "book.wav.json").read_text(encoding="utf-8"))
+    with wave.open(str(run.folder / "book.wav")) as file:
+        samples = memoryview(file.readframes(file.getnframes())).cast("h")
+        assert file.getnframes() / 24_000 == pytest.approx(times["seconds"])
+    assert [chapter["title"] for chapter in times["chapters"]] == ["Morning", "Evening"]
+    assert [part["text"] for part in times["parts"]][::3] == ["Morning", "Evening"]
+    assert [part["seed"] for part in times["parts"]] == [5, 6, 7, 8, 9]
+    for before, after in zip(times["parts"], times["parts"][1:]):
+        assert not any(samples[round(before["end"] * 24_000) : round(after["start"] * 24_000)])
+    assert times["parts"][2]["start"] - times["parts"][1]["end"] == pytest.approx(1.0)
+
+
+def test_another_seed_or_model_setting_makes_other_parts(run: Run) -> None:
+    narrate(run, "--keep-parts")
+    assert "earlier run" not in narrate(run, "--keep-parts", "--seed", 6).stdout
+    assert "earlier run" not in narrate(run, "--keep-parts", "--dtype", "fp64").stdout
+    assert "5 of 5 parts from an earlier run" in narrate(run, "--keep-parts").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing.txt",), "missing.txt does not exist"),
+        (("book.txt", "--transcript", "Hello."), "--transcript needs --voice"),
+        (("book.txt", "-o", "book.mp3"), "the output is a WAV file and must end in .wav"),
+        (("latin.txt",), "latin.txt is not UTF-8: convert it first"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    (run.folder / "latin.txt").write_bytes("Mädchen".encode("latin-1"))
+    result = run("narrate", *arguments)
+    assert result.returncode == 1
+    assert message in result.stderr
+
+
+def test_a_stream_carries_the_same_samples_as_they_are_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+    speak = Engine.generate_plans
+    target = BytesIO()
+
+    def counting(engine: Engine, plans: Sequence[GenerationPlan], **options: Any) -> list[Speech]:
+        written.append(len(target.getvalue()))
+        return speak(engine, plans, **options)
+
+    monkeypatch.setattr(Engine, "generate_plans", counting)
+    monkeypatch.setattr("omnivoice.commands.narrate.standard_output", lambda: target)
+    result = run("speak", TEXT, "--stream", "--seed", 0, "--steps", 2)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert written[0] == 44  # the header is there before any speech
+    assert written[-1] > 44  # and sound before the last parts are made
+    narrate(run)
+    with wave.open(str(run.folder / "book.wav")) as file:
+        assert target.getvalue()[44:] == file.readframes(file.getnframes())
+
+
+def test_a_stream_has_no_file(run: Run) -> None:
+    result = run("speak", "Hello.", "--stream", "-o", "a.wav")
+    assert result.returncode == 2
+    assert "not allowed with argument" in result.stderr
