@@ -22,7 +22,9 @@ from ...omnivoice.intake.limits import MAX_CLIP_SECONDS, MAX_TEXT_CHARS, check_t
 from ...omnivoice.text.languages import language_id, language_label
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.dataset import build_dataset, graph_rows
-from ...omnivoice.train.manifests import Manifest, dataset_stamp, is_within, read_manifest
+from ...omnivoice.train.manifests import read_manifest
+from ...omnivoice.train.recordings import dataset_stamp, is_within
+from ...omnivoice.train.rows import Manifest
 from ...omnivoice.types import Waveform
 from . import folders, models, values
 

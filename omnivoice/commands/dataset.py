@@ -16,7 +16,8 @@ from ..text.tokenizer import own_tokens
 from ..train.clips import Dataset
 from ..train.code_cache import FOLDER
 from ..train.dataset import build_dataset
-from ..train.manifests import WANTED, read_manifest
+from ..train.manifests import read_manifest
+from ..train.rows import WANTED
 from ..weights import load_codec_encoder
 from .models import add_checkpoint_options, add_device_option, checkpoint_files, usable_device
 from .speech_options import show_progress

@@ -31,7 +31,7 @@ from ..text.rules import PUBLISHED, TextRules
 from ..types import OnStep, Waveform
 from .clips import Clip, Dataset, Rejected
 from .code_cache import CodeCache, content_of
-from .manifests import Manifest, Row, some_names
+from .rows import Manifest, Row, some_names
 
 _UNSET = ("", "none", "null")
 _MAX_NAMED = 5

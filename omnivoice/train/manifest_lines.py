@@ -23,7 +23,7 @@ from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS,
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json
 
-# The columns of a table with a header, by the field of `manifests.Row` that they fill, the preferred one first.
+# The columns of a table with a header, by the field of `rows.Row` that they fill, the preferred one first.
 COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "audio": ("audio_path", "audio", "audio_file", "audio_filepath", "file_name", "filename", "file", "path", "id"),
@@ -46,7 +46,7 @@ Values = dict[str, str]  # by field, with the name of the row
 
 
 class Line(NamedTuple):
-    """One line that is not blank. values: by the fields of `manifests.Row`. reason: why the row is rejected, or ""."""
+    """One line that is not blank. values: by the fields of `rows.Row`. reason: why the row is rejected, or ""."""
 
     name: str
     values: Values

@@ -22,7 +22,8 @@ from omnivoice.ops import PLAIN_OPS
 from omnivoice.train import code_cache
 from omnivoice.train.clips import Dataset
 from omnivoice.train.dataset import build_dataset, graph_rows
-from omnivoice.train.manifests import Manifest, read_manifest
+from omnivoice.train.manifests import read_manifest
+from omnivoice.train.rows import Manifest
 from omnivoice.types import Waveform
 from omnivoice.weights import load_codec_encoder, locate_checkpoint
 

@@ -19,7 +19,8 @@ from omnivoice.intake.audio_files import read_audio, write_wav
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.train.clips import Dataset, Rejected
 from omnivoice.train.dataset import build_dataset, codec_identity, graph_rows
-from omnivoice.train.manifests import Manifest, Row, read_manifest
+from omnivoice.train.manifests import read_manifest
+from omnivoice.train.rows import Manifest, Row
 from omnivoice.types import GenerationRequest, Waveform
 from omnivoice.weights import load_codec_encoder, locate_checkpoint
 

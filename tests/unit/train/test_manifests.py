@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import FileError, InputError
-from omnivoice.train import manifest_lines, manifests
-from omnivoice.train.manifests import OUTSIDE, Manifest, dataset_stamp, is_within, read_manifest
+from omnivoice.train import manifest_lines, manifests, recordings
+from omnivoice.train.manifests import read_manifest
+from omnivoice.train.recordings import OUTSIDE, dataset_stamp, is_within
+from omnivoice.train.rows import Manifest
 
 # What breaks readers of tables: quotes, delimiters, every kind of line end, marks, and ordinary letters.
 ODD = st.text(
@@ -323,7 +325,7 @@ def test_what_is_outside_by_its_letters_is_not_looked_up(tmp_path: Path, monkeyp
 
 def test_caps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     touch(tmp_path, "a.wav", "b.wav", "c.wav", "d.txt")
-    monkeypatch.setattr(manifests, "MAX_DATASET_FILES", 3)
+    monkeypatch.setattr(recordings, "MAX_DATASET_FILES", 3)
     with pytest.raises(FileError, match="must have at most 3 files"):
         read_manifest(tmp_path)
     path = table(tmp_path, "a|x\nb|y\nc|z\n")
