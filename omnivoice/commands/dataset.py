@@ -28,7 +28,7 @@ AnyPath = str | PathLike[str] | None
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parser of `dataset`."""
     parser = commands.add_parser("dataset", help="check and encode recordings to train on", description=WANTED)
-    parser.add_argument("source", help="folder, metadata.csv or .jsonl")
+    parser.add_argument("source", help="folder, or a list (.csv, .tsv, .txt, .list, .jsonl, .json)")
     parser.add_argument("--language", help="language of clips without their own, e.g. en; see: languages")
     parser.add_argument("--instruct", metavar="WORDS", help="description of the voice, for clips without their own")
     parser.add_argument("--cache", metavar="FOLDER", help=f"cache for codes; default: {FOLDER} in the dataset")

@@ -103,6 +103,7 @@ class Dataset:
         return f"{len(self.clips)} of {self.rows} clips, {length}, languages: {languages or 'none'}{more}"
 
     def report(self) -> str:
-        """Return the summary, the notes, and every rejected row with its reason, one per line."""
+        """Return the summary, the notes, every rejected row with its reason, and the counts, one per line."""
         rejected = [f"rejected {row.name}: {row.reason}" for row in self.rejected]
-        return "\n".join([self.summary(), *self.notes, *rejected])
+        counts = f"{self.rows} rows = {len(self.clips)} used + {len(rejected)} not used"
+        return "\n".join([self.summary(), *self.notes, *rejected, counts])

@@ -84,10 +84,10 @@ def build_dataset(
         try:
             clip, content = reader.clip(row)
         except (InputError, FileError) as error:
-            rejected.append(Rejected(row.name, str(error)))
+            rejected.append(Rejected(row.label, str(error)))
         else:
             if (content, clip.text) in seen:
-                copies.append(clip.name)
+                copies.append(row.label)
             seen.add((content, clip.text))
             clips.append(clip)
         if on_clip is not None:

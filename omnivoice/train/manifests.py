@@ -1,15 +1,16 @@
 """Datasets on disk: from a folder or a list of recordings to rows of audio paths and transcripts.
 
-Sources are a folder of audio files with a transcript for each (.txt, .lab), LJSpeech's metadata.csv, a table with a
-header, and upstream's JSONL. Every entry of the source becomes a row, or is rejected with a reason. With a root, which
-a server sets, only files inside that folder count, after links are followed. `manifest_lines` parses the lines, and
-`dataset` cleans the texts and reads the audio.
+Sources are a folder of audio files with a transcript for each (`sidecars`), and lists: tables with a header or without
+one, JSON, and Kaldi's two files. Every entry of the source becomes a row, or is rejected with a reason. With a root,
+which a server sets, only files inside that folder count, after links are followed. `manifest_lines` parses the lines,
+and `dataset` cleans the texts and reads the audio.
 """
 
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
 from os import PathLike
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
 from pathlib import Path
@@ -18,73 +19,161 @@ from ..errors import FileError, InputError
 from ..intake.limits import MAX_DATASET_ROWS
 from ..intake.paths import as_path, shown_name
 from .clips import Rejected
-from .manifest_lines import Line, Lines, read_jsonl, read_table
-from .recordings import OUTSIDE, Finder, is_within
-from .rows import JSONL, TABLE, WANTED, Manifest, Row, printable, some_names
+from .kaldi import TEXT, WAV_SCP, read_kaldi
+from .manifest_lines import Line, Lines, plain_lines, read_json_list, read_table
+from .recordings import AUDIO_SUFFIXES, OUTSIDE, Finder, is_within
+from .rows import JSONL, TABLE, WANTED, Manifest, Row, placed, printable, some_names
 from .sidecars import read_sidecars
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".txt", ".lst", ".list")
+TABLE_SUFFIXES, TEXT_LIST = (".csv", ".tsv", ".lst", ".list", ".psv"), ".txt"
+JSON_SUFFIXES = (JSONL, ".json", ".ndjson")
+# Files that hold lists in a form that is not read, and what to do.
+_CONVERT = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods", ".numbers"), "save the sheet as CSV in UTF-8"),
+    **dict.fromkeys((".parquet", ".arrow", ".feather"), "export it as CSV or JSON lines, with the audio as files"),
+    **dict.fromkeys((".srt", ".vtt", ".ass", ".textgrid"), "cut the recording into files, each with its own text"),
+}
+_TRIED = 20  # lines of a text file that may be a list
 
 
 def read_manifest(source: str | PathLike[str], *, root: str | PathLike[str] | None = None) -> Manifest:
-    """Read the rows of a folder, or of a list in a file (.jsonl, or a table: .csv, .tsv, .txt, .lst, .list).
+    """Read the rows of a folder, or of a list in a file: a table (.csv, .tsv, .txt, .lst, .list, .psv) or JSON.
 
     root: a folder that every file must be in, after links are followed; None trusts the paths in a list.
     Raises InputError for a source that is no dataset, FileError for one that cannot be read.
     """
     where = as_path(source)
-    if not isdir(where) and not isfile(where):
-        raise FileError(f"{shown_name(where)} does not exist: {WANTED}")
     inside = None if root is None else as_path(root)
-    notes: list[str] = []
-    file = _list_in(where, notes) if isdir(where) else where
-    if file is None:
-        return read_sidecars(where, where if inside is None else inside)
-    if inside is not None and not is_within(file, inside):
-        raise InputError(f"{shown_name(file)}: {OUTSIDE}")
-    suffix = file.suffix.lower()
-    if suffix != JSONL and suffix not in TABLE_SUFFIXES:
-        raise InputError(f"{shown_name(file)} is not a list of recordings: {WANTED}")
     if isdir(where):
-        notes.append(f"read from {shown_name(file)}")
-    lines = read_jsonl(file) if suffix == JSONL else read_table(file)
-    return _from_lines(file, lines, Finder(file.parent, inside, loose=suffix != JSONL), notes)
+        return _from_folder(where, inside)
+    if not isfile(where):
+        raise FileError(f"{shown_name(where)} does not exist: {WANTED}")
+    return _from_list(where, inside, [])
 
 
-def _list_in(folder: Path, notes: list[str]) -> Path | None:
-    """Return the list in a folder, if any; raises InputError if there are several."""
+def _from_folder(folder: Path, root: Path | None) -> Manifest:
+    """Read metadata.csv or a .jsonl file; else transcripts next to recordings; else any other list."""
     try:
-        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and isfile(folder / name))
     except OSError as error:
         raise FileError(f"cannot list folder {shown_name(folder)}: {error.strerror}") from error
-    lists = [name for name in names if name.lower().endswith(JSONL) and isfile(folder / name)]
-    table = next((name for name in names if name.lower() == TABLE and isfile(folder / name)), None)
-    if table:
-        notes += [f"{some_names(lists)} not read: {table} is used instead"] if lists else []
-        return folder / table
+    table = [name for name in names if name.lower() == TABLE][:1]
+    first = table or [name for name in names if name.lower().endswith(JSONL)]
+    if first:
+        unread = [name for name in names if name not in first and name.lower().endswith(JSONL)]
+        notes = [f"{some_names(unread)} not read: {first[0]} is used instead"] if unread else []
+        return _from_list(_only(folder, first), root, [*notes, f"read from {first[0]}"])
+    found = read_sidecars(folder, root)
+    lists = _other_lists(folder, names, root)
+    if found.rows or not lists:
+        if not found.rows and not found.rejected:
+            raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
+        return found
+    return _from_list(_only(folder, lists), root, [f"read from {lists[0]}"])
+
+
+def _other_lists(folder: Path, names: Sequence[str], root: Path | None) -> list[str]:
+    """Return the lists in a folder that are neither metadata.csv nor .jsonl; of text files, those that name recordings.
+
+    A .json file that is named like a recording is about that recording.
+    """
+    if WAV_SCP in names and TEXT in names:
+        return [WAV_SCP]
+    stems = {os.path.splitext(name)[0] for name in names if name.lower().endswith(AUDIO_SUFFIXES)}
+    lists = [name for name in names if name.lower().endswith((*TABLE_SUFFIXES, *JSON_SUFFIXES))]
+    lists = [name for name in lists if os.path.splitext(name)[0] not in stems]
+    tables = [name for name in lists if name.lower().endswith(TABLE_SUFFIXES)]
+    if found := tables or lists:
+        return found
+    return [name for name in names if name.lower().endswith(TEXT_LIST) and _names_recordings(folder / name, root)]
+
+
+def _names_recordings(file: Path, root: Path | None) -> bool:
+    """Whether one of the first lines of a text file, cut at the first space or mark, is the name of a recording."""
+    if root is not None and not is_within(file, root):
+        return False
+    finder = Finder(file.parent, root)
+    try:
+        lines = list(islice(plain_lines(file), _TRIED))
+    except FileError:
+        return False
+    return any(
+        finder.has(line.split(mark)[0].strip()) for line in lines for mark in ("|", "\t", ";", ",", " ") if mark in line
+    )
+
+
+def _only(folder: Path, lists: Sequence[str]) -> Path:
     if len(lists) > 1:
-        raise InputError(f"{shown_name(folder)} has {len(lists)} lists, {some_names(lists)}: keep or name one of them")
-    return folder / lists[0] if lists else None
+        raise InputError(
+            f"{shown_name(folder)} has {len(lists)} lists, {some_names(lists)}: leave only one of them in the folder"
+        )
+    return folder / lists[0]
 
 
-def _from_lines(file: Path, lines: Lines, finder: Finder, notes: list[str]) -> Manifest:
+def _from_list(file: Path, root: Path | None, notes: list[str]) -> Manifest:
+    """Return the rows of one list."""
+    name, suffix = shown_name(file), file.suffix.lower()
+    if root is not None and not is_within(file, root):
+        raise InputError(f"{name}: {OUTSIDE}")
+    finder = Finder(file.parent, root)
+    if file.name in (WAV_SCP, TEXT) and isfile(file.with_name(WAV_SCP)):
+        if root is not None and not is_within(file.with_name(TEXT), root):
+            raise InputError(f"{TEXT}: {OUTSIDE}")
+        lines = read_kaldi(file.parent)
+    elif suffix in JSON_SUFFIXES:
+        lines = read_json_list(file)
+    elif suffix in (*TABLE_SUFFIXES, TEXT_LIST):
+        lines = read_table(file, finder.has)
+    elif suffix in _CONVERT:
+        raise InputError(f"{name} is not a list that can be read: {_CONVERT[suffix]}")
+    else:
+        raise InputError(f"{name} is not a list of recordings: {WANTED}")
+    return _from_lines(name, lines, finder, notes)
+
+
+def _from_lines(file: str, lines: Lines, finder: Finder, notes: list[str]) -> Manifest:
     if not lines.rows:
-        raise InputError(f"{shown_name(file)} has no rows: {WANTED}")
+        raise InputError(f"{file} has no rows: {WANTED}")
     if len(lines.rows) > MAX_DATASET_ROWS:
-        raise InputError(f"{shown_name(file)} must have at most {MAX_DATASET_ROWS} rows, got {len(lines.rows)}")
-    rows: list[Row] = []
+        raise InputError(f"{file} must have at most {MAX_DATASET_ROWS} rows, got {len(lines.rows)}")
+    found: list[tuple[str, Row]] = []
     rejected: list[Rejected] = []
+    finder.elsewhere.clear()  # of what was only tried
     for line in lines.rows:
         try:
-            rows.append(_row(line, finder))
+            found.append((line.values.get("audio", ""), _row(line, finder)))
         except InputError as error:
-            rejected.append(Rejected(printable(line.name), str(error)))
+            rejected.append(Rejected(placed(printable(line.name), line.place), str(error)))
+    rows = _without_doubtful(found, finder, rejected)
+    notes += lines.notes
     if lines.unused:
-        notes.append(f"not used in {shown_name(file)}: {some_names(lines.unused)}")
-    names = Counter(line.name for line in lines.rows if not line.reason)
-    if repeated := [printable(name) for name, count in names.items() if count > 1]:
-        notes.append(f"names that occur more than once: {some_names(repeated)}; all their rows are used")
-    return Manifest(shown_name(file), tuple(rows), tuple(rejected), tuple(notes))
+        notes.append(f"not used in {file}: {some_names(lines.unused)}")
+    if moved := [printable(path) for path in finder.elsewhere]:
+        notes.append(f"not at the path of the list, but found next to it by the last part: {some_names(moved)}")
+    if again := _again(rows):
+        notes.append(f"rows with the recording of an earlier row and another text, all used: {some_names(again)}")
+    return Manifest(file, tuple(rows), tuple(rejected), tuple(notes))
+
+
+def _without_doubtful(found: Sequence[tuple[str, Row]], finder: Finder, rejected: list[Rejected]) -> list[Row]:
+    """Return the rows, without those whose recording was found by the last part of its path if others claim it too.
+
+    found: (path in the list, row).
+    """
+    claims: dict[object, set[str]] = {}
+    for path, row in found:
+        claims.setdefault(row.audio, set()).add(path)
+    doubtful = {path for path, file in finder.elsewhere.items() if len(claims.get(file, ())) > 1}
+    rejected += [Rejected(row.label, finder.why_missing(path)) for path, row in found if path in doubtful]
+    for path in doubtful:
+        del finder.elsewhere[path]
+    return [row for path, row in found if path not in doubtful]
+
+
+def _again(rows: Sequence[Row]) -> list[str]:
+    """Return the rows whose recording an earlier row has with another text."""
+    texts: dict[object, str] = {}
+    return [row.label for row in rows if texts.setdefault(row.audio, row.text) != row.text]
 
 
 def _row(line: Line, finder: Finder) -> Row:
@@ -95,4 +184,5 @@ def _row(line: Line, finder: Finder) -> Row:
     if start is not None and not (start.isdecimal() and len(start) < 10):
         raise InputError("clean_start_token_idx must be a whole number of frames, 0 or more")
     audio, text = finder.find(values.pop("audio", "")), values.pop("text", "")
-    return Row(printable(line.name), audio, text, clean_start=None if start is None else int(start), **values)
+    frames = None if start is None else int(start)
+    return Row(printable(line.name), audio, text, clean_start=frames, place=line.place, **values)

@@ -11,8 +11,8 @@ from .clips import Rejected
 
 TABLE, JSONL = "metadata.csv", ".jsonl"
 WANTED = (
-    f"a dataset is a folder with {TABLE} (id|text, or a table with a header), one {JSONL} file, or audio files "
-    "(.wav, .flac, .ogg, .mp3 ...), each with a transcript of the same name (.txt or .lab)"
+    f"a dataset is a folder with {TABLE} or another list of recordings and texts (.csv, .tsv, .list, {JSONL} ...), or "
+    "with audio files (.wav, .flac, .ogg, .mp3 ...), each with a transcript of the same name (.txt or .lab)"
 )
 _MAX_NAME_CHARS = 80
 _MAX_NAMED = 5
@@ -22,7 +22,8 @@ _MAX_NAMED = 5
 class Row:
     """One recording and its labels, as the source gives them; an empty label is None.
 
-    name: for messages. audio: a file, or the samples. clean_start: in frames.
+    name: for messages. audio: a file, or the samples. clean_start: in frames. place: where a list has it, such as
+    "line 3"; empty without a list.
     """
 
     name: str
@@ -32,6 +33,12 @@ class Row:
     instruct: str | None = None
     pinyin: str | None = None
     clean_start: int | None = None
+    place: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the row and its place in the list, for reports."""
+        return placed(self.name, self.place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +49,11 @@ class Manifest:
     rows: tuple[Row, ...]
     rejected: tuple[Rejected, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def placed(name: str, place: str) -> str:
+    """Return a name with its place in a list, if it has one."""
+    return f"{name} ({place})" if place and name != place else name
 
 
 def printable(text: str) -> str:

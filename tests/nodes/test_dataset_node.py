@@ -128,7 +128,11 @@ def test_lists_and_batches_of_recordings(make) -> None:
 
 def test_a_bad_recording_is_told_and_the_others_used(make, host) -> None:
     _, report, clips, _ = make(audio=[audio(sound(1)), audio(torch.zeros(1, 1, 48_000))], text=[TEXT, TEXT])
-    assert clips == 1 and report.endswith("\nrejected clip 2: it is silent") and len(host.texts) == 1
+    assert (
+        clips == 1
+        and report.endswith("\nrejected clip 2: it is silent\n2 rows = 1 used + 1 not used")
+        and len(host.texts) == 1
+    )
 
 
 @pytest.mark.parametrize(

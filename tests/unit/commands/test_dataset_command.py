@@ -32,7 +32,10 @@ def test_report_and_kept_codes(source: Path, capsys: pytest.CaptureFixture[str])
     assert main(["dataset", str(source), "--language", "English", "--instruct", "Female"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "2 of 3 clips, 3.0 s, languages: en (2)"
-    assert shown[1:] == ["rejected 2.wav: it has no transcript: write its words into 2.txt"]
+    assert shown[1:] == [
+        "rejected 2.wav: it has no transcript: write its words into 2.txt",
+        "3 rows = 2 used + 1 not used",
+    ]
     entries = {path: path.stat().st_mtime_ns for path in (source / ".omnivoice_codes").rglob("*.safetensors")}
     assert len(entries) == 2
     assert main(["dataset", str(source)]) == 0
@@ -42,7 +45,10 @@ def test_report_and_kept_codes(source: Path, capsys: pytest.CaptureFixture[str])
 def test_a_list_and_another_folder_for_codes(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (source / "metadata.csv").write_text("0|Good morning everyone.\n9|Nothing.\n")
     assert main(["dataset", str(source / "metadata.csv"), "--cache", str(tmp_path / "codes")]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == ["rejected 9: 9 does not exist"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "rejected 9 (line 2): 9 does not exist",
+        "2 rows = 1 used + 1 not used",
+    ]
     assert any((tmp_path / "codes").rglob("*.safetensors")) and not (source / ".omnivoice_codes").exists()
 
 

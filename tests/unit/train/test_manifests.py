@@ -51,7 +51,8 @@ def test_recordings_with_transcripts_and_what_lacks_one(tmp_path: Path) -> None:
         "no text.ogg": "it has no transcript: write its words into no text.txt",
         "no sound.txt": "it has no recording of the same name",
     }
-    assert all(row.language is None and row.instruct is None for row in found.rows) and found.notes == ()
+    assert all(row.language is None and row.instruct is None for row in found.rows)
+    assert found.notes == ("not read, because it is neither a recording nor a transcript: picture.png",)
 
 
 def test_two_transcripts_of_one_recording_are_reported(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path) -> None:
     (folder / "b.wav").symlink_to(tmp_path / "secret.wav")
     (folder / "real.txt").symlink_to(folder / "c.txt")
     (folder / "linked").symlink_to(tmp_path / "other")
-    found = read_manifest(folder)
+    found = read_manifest(folder, root=folder)
     assert list(texts(found)) == ["c.wav", "real.wav"]
     assert found.rejected == (("a.wav", OUTSIDE), ("b.wav", OUTSIDE))
 
@@ -117,7 +118,7 @@ def test_which_list_a_folder_is_read_by(tmp_path: Path) -> None:
     table(tmp_path, line, "one.jsonl")
     assert texts(read_manifest(tmp_path)) == {"j": "from json"}
     table(tmp_path, line, "two.jsonl")
-    with pytest.raises(InputError, match=r"has 2 lists, one\.jsonl, two\.jsonl: keep or name one of them"):
+    with pytest.raises(InputError, match=r"has 2 lists, one\.jsonl, two\.jsonl: leave only one of them"):
         read_manifest(tmp_path)
     table(tmp_path, "a|from table\n")
     found = read_manifest(tmp_path)
@@ -133,10 +134,19 @@ def test_which_list_a_folder_is_read_by(tmp_path: Path) -> None:
 def test_ljspeech(tmp_path: Path) -> None:
     touch(tmp_path, "wavs/a.wav", "wavs/b.FLAC", "c.wav", "wavs/e.f.wav")
     found = read_manifest(
-        table(tmp_path, 'a|No. 1, "he said|number one\r\nb|2nd|\nc.wav|plain\ne.f|dots\n\nx|none|\nwavs/a.wav|again\n')
+        table(
+            tmp_path,
+            'a|No. 1, "he said|number one, he said\r\nb|2nd|\nc.wav|plain\ne.f|dots\n\nx|none|\nwavs/a.wav|again\n',
+        )
     )
-    assert texts(found) == {"a": "number one", "b": "2nd", "c.wav": "plain", "e.f": "dots", "wavs/a.wav": "again"}
-    assert found.rejected == (("x", "x does not exist"),)
+    assert texts(found) == {
+        "a": "number one, he said",
+        "b": "2nd",
+        "c.wav": "plain",
+        "e.f": "dots",
+        "wavs/a.wav": "again",
+    }
+    assert found.rejected == (("x (line 6)", "x does not exist"),)
     assert [row.audio.name for row in found.rows] == ["a.wav", "b.FLAC", "c.wav", "e.f.wav", "a.wav"]
 
 
@@ -155,7 +165,7 @@ def test_table_with_a_header(tmp_path: Path, mark: str) -> None:
     assert (second.text, second.language, second.instruct, third.text) == ('say "x"', None, None, "")
     assert found.notes == (
         "not used in metadata.csv: 'speaker'",
-        "names that occur more than once: a.wav; all their rows are used",
+        "rows with the recording of an earlier row and another text, all used: a.wav (line 4)",
     )
 
 
@@ -176,8 +186,8 @@ def test_every_line_of_a_table_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, start: str, mark: str, rows: list[list[str]], end: str
 ) -> None:
     folder = tmp_path_factory.mktemp("t")
-    touch(folder, "a.wav")
-    content = end.join([start, f"a.wav{mark}sound", *(mark.join(row) for row in rows), f"a.wav{mark}end"])
+    touch(folder, "r.wav")
+    content = end.join([start, f"r.wav{mark}sound", *(mark.join(row) for row in rows), f"r.wav{mark}end"])
     content = content.removeprefix(end) if not start else content
     lines = content.replace("\r\n", "\n").replace("\r", "\n").split("\n")[1 if start else 0 :]
     found = read_manifest(table(folder, content))
@@ -223,7 +233,10 @@ def test_jsonl_with_all_keys(tmp_path: Path) -> None:
     assert (first.name, first.audio, first.text) == ("7", tmp_path / "w" / "a.wav", "Hi.")
     assert (first.language, first.instruct, first.pinyin, first.clean_start) == ("en", "Ann", "hai", 0)
     assert (second.name, second.instruct, second.clean_start) == ("line 3", None, None)
-    assert found.notes == ("not used in x.jsonl: 'duration', 'speaker'",) and found.rejected == ()
+    assert found.rejected == () and found.notes == (
+        "not used in x.jsonl: 'duration', 'speaker'",
+        "rows with the recording of an earlier row and another text, all used: line 3",
+    )
 
 
 @pytest.mark.parametrize(

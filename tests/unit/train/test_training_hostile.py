@@ -280,7 +280,7 @@ def test_folders_that_are_not_entered_are_named(tmp_path: Path, monkeypatch: pyt
         return list_folder(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    found = read_manifest(tmp_path / "data")
+    found = read_manifest(tmp_path / "data", root=tmp_path / "data")
     assert [row.name for row in found.rows] == ["open/a.wav", "real/a.wav"]
     assert found.notes == (
         "linked not entered: links to folders are not followed",

@@ -199,6 +199,7 @@ def test_report_names_every_row() -> None:
         "2 of 3 clips, 1.1 s, languages: unspecified (1), en (1)",
         "a note",
         "rejected bad.wav: silent: record it again",
+        "3 rows = 2 used + 1 not used",
     ]
 
 
