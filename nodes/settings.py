@@ -36,6 +36,7 @@ class OmniVoiceSettings(io.ComfyNode):
                     float_input("chunk_threshold_seconds", DEFAULTS.chunk_threshold_seconds, 0.5, optional=True),
                     int_input("unconditional_every", 0, low=0, optional=True),
                     int_input("prefix_every", 0, low=0, optional=True),
+                    io.Boolean.Input("text_as_written", default=False, optional=True),
                 ],
                 outputs=[Settings.Output(display_name="settings")],
                 search_aliases=["tts settings", "sampling", "steps", "chunking"],

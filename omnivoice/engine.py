@@ -31,7 +31,8 @@ from .generate.estimate import (
 )
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
-from .generate.plan import make_plan
+from .generate.plan import checked_request, make_plan
+from .generate.recommended import with_recommended
 from .generate.retry import memory_in_words
 from .generate.run import Runner
 from .generate.sample import Sampler
@@ -39,13 +40,13 @@ from .generate.voices import check_voice, encode_voice, voice_of_speech
 from .intake.limits import shown
 from .lm import OmniVoiceLM, TextEmbedding
 from .ops import PLAIN_OPS, Ops, with_fast_linear
-from .text.rules import TextRules
 from .text.tokenizer import TextTokenizer
 from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
 from .weights import load_lm, locate_checkpoint
 from .weights.lora_merge import merge_loras
 from .weights.lora_read import read_lora
+from .weights.model_settings import NO_SETTINGS, ModelSettings
 
 OVERFLOWED = "fp16 overflowed, so this model now computes in bf16: set dtype to bf16, or to fp32 for the closest result"
 SLOW = "dtype fp16 is for GPUs and takes several times as long as fp32 on a CPU: choose auto or fastest"
@@ -55,14 +56,20 @@ class Engine:
     """A loaded OmniVoice model, made by `Engine.load`.
 
     lm, codec.decoder, codec.encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA
-    graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty. rules: what the model says
-    about text.
+    graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty. settings: what the model
+    says about itself. rules: what it says about texts.
     """
 
-    def __init__(self, sampler: Sampler, codec: Codec, tokenizer: TextTokenizer, words: Iterable[str] = ()):
+    def __init__(
+        self,
+        sampler: Sampler,
+        codec: Codec,
+        tokenizer: TextTokenizer,
+        words: Iterable[str] = (),
+        settings: ModelSettings = NO_SETTINGS,
+    ) -> None:
         self.lm, self.sampler, self.codec, self.tokenizer = sampler.lm, sampler, codec, tokenizer
-        self.words = frozenset(words)
-        self.rules = TextRules(tokenizer.own)
+        self.words, self.settings, self.rules = frozenset(words), settings, settings.rules(tokenizer.own)
 
     @property
     def codec_fingerprint(self) -> str:
@@ -105,6 +112,7 @@ class Engine:
         files = locate_checkpoint(folder, codec_folder)
         added = [(read_lora(path, files.lm_config), amount) for path, amount in loras]
         tokenizer = TextTokenizer.from_json(files.tokenizer_json())
+        settings = files.settings(tokenizer.own)
         ops = with_fast_linear(ops) if speedups.fast_linear else ops
         dtype = dtype or best_dtype(target)
         lm, text = load_lm(
@@ -121,7 +129,7 @@ class Engine:
         merge_loras(lm, added, fused=speedups.fused_linears)
         sampler = Sampler(lm, text, target, speedups, StepGraphs(enabled=speedups.graphs))
         codec = Codec.load(files, ops=ops, device=codec_device(where), compute_device=codec_device(target))
-        return cls(sampler, codec, tokenizer, files.words)
+        return cls(sampler, codec, tokenizer, files.words, settings)
 
     @classmethod
     def around(
@@ -132,13 +140,14 @@ class Engine:
         codec: Codec,
         tokenizer: TextTokenizer,
         words: Iterable[str] = (),
+        settings: ModelSettings = NO_SETTINGS,
     ) -> Engine:
         """Return an engine that uses an unfused language model whose weights may change, such as one in training.
 
         device: where the language model computes. No step is captured as a CUDA graph.
         """
         speedups = replace(ALL_SPEEDUPS, fused_linears=False, graphs=False)
-        return cls(Sampler(lm, text, device, speedups, StepGraphs(enabled=False)), codec, tokenizer, words)
+        return cls(Sampler(lm, text, device, speedups, StepGraphs(enabled=False)), codec, tokenizer, words, settings)
 
     @torch.no_grad()  # not inference_mode: the caller could neither change its tensors nor train on them
     def encode_voice(self, waveform: Waveform, text: str = "") -> VoicePrompt:
@@ -175,6 +184,7 @@ class Engine:
         return plans
 
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
+        request, notes, unwise = with_recommended(checked_request(request), self.settings)
         plan = make_plan(request, self.rules)
         text = self.rules.shielded(" ".join(chunk.text for chunk in plan.chunks))
         warnings = vocabulary_warnings(text, self.words)
@@ -182,7 +192,7 @@ class Engine:
             warnings = (*warnings, SLOW)
         if request.voice is not None:
             warnings = (*warnings, *check_voice(request.voice, self.codec))
-        return replace(plan, warnings=(*plan.warnings, *warnings))
+        return replace(plan, warnings=(*plan.warnings, *unwise, *warnings), notes=notes)
 
     @torch.no_grad()
     def generate_plans(
@@ -208,8 +218,9 @@ class Engine:
         graphs = self.sampler.graphs.report()
         speeches, texts = [], [plan.request.text for plan in plans]
         for index, (plan, chunks) in enumerate(zip(plans, codes)):
+            notes = (*plan.notes, graphs) if graphs else plan.notes
             with naming_item(index, texts), memory_in_words(self.codec.device):
-                speeches.append(replace(self._finish(plan, chunks), notes=(graphs,) if graphs else ()))
+                speeches.append(replace(self._finish(plan, chunks), notes=notes))
         return speeches
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
@@ -229,7 +240,7 @@ class Engine:
             plan, codes[0], peak=float(decoded[0].abs().max()), codec=self.codec_fingerprint
         )
         warnings = (*plan.warnings, OVERFLOWED) if self.lm.overflowed else plan.warnings
-        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, warnings)
+        return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, warnings, request=request)
 
     def _decode(self, codes: Tensor) -> Tensor:
         return self.codec.decode(codes, windows=self.sampler.speedups.windows)

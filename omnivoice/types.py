@@ -114,7 +114,8 @@ class GenerationRequest:
     recording is noisy. post_process: shorten silences. pad_seconds, fade_seconds: silence added at each end, and the
     fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
     into chunks of about chunk_seconds. text_as_written: speak the text as it is written, with every symbol and without
-    reading pauses from it; None: as the model says, which is False for the published one.
+    reading pauses from it; None: as the model says, which is False for the published one. given: names of settings,
+    also of `sampling`, that must stay although they are defaults; a model may recommend others in place of those.
     """
 
     text: str
@@ -134,6 +135,7 @@ class GenerationRequest:
     chunk_seconds: float = 15.0
     chunk_threshold_seconds: float = 30.0
     text_as_written: bool | None = None
+    given: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class GenerationPlan:
 
     language, instruct: the strings that the prompt receives, or None. seed: the one to use. chunked: the text was
     estimated above the threshold or contains pauses; it may still be one chunk. tail_samples: zeros that the text asks
-    for at its end. target_samples: the exact output length, or None.
+    for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations changed.
     """
 
     request: GenerationRequest
@@ -168,6 +170,7 @@ class GenerationPlan:
     tail_samples: int = 0
     target_samples: int | None = None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +180,7 @@ class Speech:
     waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor for each chunk, on the CPU. chunks: the text of each
     chunk. seconds: length of the waveform. seed: the one used. voice: the given voice, or else the first chunk as a
     voice, for more speech in the same voice. warnings: everything the user should know. notes: how it was computed.
+    request: with what the model recommended.
     """
 
     waveform: Waveform
@@ -187,3 +191,4 @@ class Speech:
     voice: VoicePrompt
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    request: GenerationRequest | None = None

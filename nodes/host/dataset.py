@@ -112,7 +112,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
 
     language and instruct are for rows without their own. Raises InputError.
     """
-    spoken = language_id(language)
+    spoken = language_id(language, model.engine.rules.languages)
     words = check_text_length("" if instruct is None else instruct, name="instruct", limit=MAX_TEXT_CHARS)
     longest = Waveform(torch.zeros(1, 1).expand(1, MAX_CLIP_SECONDS * SAMPLE_RATE), SAMPLE_RATE)
     mm.load_models_gpu([model.encoder], memory_required=model.engine.estimate_encode_bytes(longest, "text"))

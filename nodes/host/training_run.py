@@ -79,7 +79,7 @@ class TrainingRun:
         model, settings = self.trainer.model, self.trainer.settings
         base = self.model.engine
         device, codec = base.sampler.device, base.codec
-        engine = Engine.around(model.lm, model.text, device, codec, base.tokenizer, base.words)
+        engine = Engine.around(model.lm, model.text, device, codec, base.tokenizer, base.words, base.settings)
         request = GenerationRequest(text=settings.sample_text, seed=settings.seed, language=self.language)
         try:
             plans = engine.plan([request])

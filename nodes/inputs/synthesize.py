@@ -25,7 +25,8 @@ PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
 FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
-OWN_LINES = ("text", "voice", "design", "language", "seed", "sampling", "steps", "guidance")  # of the report
+LEFT_TO_THE_MODEL = ("text_as_written",)  # False leaves it to the model
+OWN_LINES = ("text", "given", "voice", "design", "language", "seed", "sampling", "steps", "guidance")  # of the report
 DEFAULTS = GenerationRequest(text="")
 
 
@@ -33,7 +34,7 @@ DEFAULTS = GenerationRequest(text="")
 class SpeechSettings:
     """What an OMNIVOICE_SETTINGS socket carries: the values that Settings gives, by name, checked by the engine.
 
-    A value that is missing is the preset's, or the engine's default.
+    A value that is missing is the preset's, what the model recommends, or the engine's default.
     """
 
     values: Mapping[str, Any]
@@ -42,14 +43,16 @@ class SpeechSettings:
         """Return a copy of `request` with these values."""
         sampling = {name: value for name, value in self.values.items() if hasattr(request.sampling, name)}
         options = {name: value for name, value in self.values.items() if name not in sampling}
-        return replace(request, sampling=replace(request.sampling, **sampling), **options)
+        given = request.given.union(self.values)
+        return replace(request, sampling=replace(request.sampling, **sampling), given=given, **options)
 
 
 def settings_from(inputs: Mapping[str, object]) -> SpeechSettings:
     """Return the settings that the widgets of Settings give. Raises InputError for a value that is out of range."""
     given = {name: value for name, value in inputs.items() if value is not None}
     by_preset = [name for name in FROM_PRESET if type(given.get(name)) is int and given[name] == 0]
-    settings = SpeechSettings({name: value for name, value in given.items() if name not in by_preset})
+    unset = [name for name in LEFT_TO_THE_MODEL if given.get(name) is False]
+    settings = SpeechSettings({name: value for name, value in given.items() if name not in (*by_preset, *unset)})
     checked_request(settings.apply(DEFAULTS))
     return settings
 
@@ -142,6 +145,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 def report(request: GenerationRequest, speech: Speech) -> str:
     """Return what was spoken and with which settings, as several lines of plain text."""
+    request = request if speech.request is None else speech.request
     sampling, frames = request.sampling, [codes.shape[1] for codes in speech.codes]
     lines = [
         f"{speech.seconds:.2f} s, seed {speech.seed}, {sampling.steps} steps, guidance {sampling.guidance:g}",

@@ -11,7 +11,6 @@ import torch
 from ..devices import codec_device
 from ..intake.paths import as_path
 from ..ops import PLAIN_OPS, with_fast_linear
-from ..text.rules import TextRules
 from ..text.tokenizer import own_tokens
 from ..train.clips import Dataset
 from ..train.code_cache import FOLDER
@@ -63,6 +62,7 @@ def load_dataset(
     where, place = as_path(source), codec_device(device)
     files = checkpoint_files(model, codec, demo=True)
     encoder = load_codec_encoder(files.codec_config, files.codec_weights, ops=with_fast_linear(PLAIN_OPS), device=place)
+    own = own_tokens(files.tokenizer_json())
     return build_dataset(
         manifest,
         encoder,
@@ -71,5 +71,5 @@ def load_dataset(
         language=language,
         instruct=instruct,
         on_clip=show_progress,
-        rules=TextRules(own_tokens(files.tokenizer_json())),
+        rules=files.settings(own).rules(own),
     )

@@ -10,6 +10,7 @@ import torch
 from ..devices import best_dtype, dtype_name
 from ..errors import InputError
 from ..text.languages import language_options
+from ..text.tokenizer import own_tokens
 from .models import add_checkpoint_options, checkpoint_files
 
 
@@ -46,4 +47,7 @@ def run_info(options: argparse.Namespace) -> None:
     weights = {*files.lm_weights, *files.codec_weights}
     print(f"model: {files.folder} ({sum(p.stat().st_size for p in weights) / 1e9:.2f} GB in {len(weights)} files)")
     print(f"language model: {lm.layers} layers, width {lm.hidden_size}, {lm.vocab_size} text tokens")
+    settings = files.settings(own_tokens(files.tokenizer_json()))
+    if told := settings.told():
+        print(f"the model says: {told}")
     print(f"codec: {codec.sample_rate} Hz, {codec.codebooks} codebooks, {codec.frame_rate} frames a second")

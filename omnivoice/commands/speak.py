@@ -58,4 +58,6 @@ def run(options: argparse.Namespace) -> None:
     took = time.perf_counter() - start
     for warning in (*warnings, *speech.warnings):
         print(f"warning: {warning}", file=sys.stderr)
+    for note in speech.notes:
+        print(note, file=sys.stderr)
     print(f"{output}: {speech.seconds:.2f} s of speech in {took:.1f} s, seed {speech.seed}")

@@ -29,10 +29,21 @@ def add_voice_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_speech_options(parser: argparse.ArgumentParser) -> None:
-    """Add --language, --seed, --speed, --no-post-process and the sampling options."""
+    """Add --language, --seed, --speed, --as-written, --denoise, --no-post-process and the sampling options."""
     parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
     parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
     parser.add_argument("--speed", type=float, help="0.25-4, default 1")
+    parser.add_argument(
+        "--as-written",
+        action=argparse.BooleanOptionalAction,
+        help="speak the text as it is written, with every symbol and without reading pauses from it; "
+        "default: as the model says",
+    )
+    parser.add_argument(
+        "--denoise",
+        action=argparse.BooleanOptionalAction,
+        help="ask for clean speech where the recording is noisy; default: on, unless the model recommends otherwise",
+    )
     parser.add_argument("--no-post-process", action="store_true", help="do not shorten silences")
     guidance = Sampling().guidance
     presets = ", ".join(f"{name} {preset.steps}" for name, preset in PRESETS.items())
@@ -43,7 +54,7 @@ def add_speech_options(parser: argparse.ArgumentParser) -> None:
         help=f"steps and shortcuts by name (steps: {presets}); default quality; fast also approximates",
     )
     parser.add_argument("--steps", type=int, help="decoding steps; default: those of the preset")
-    parser.add_argument("--guidance", type=float, default=guidance, help=f"guidance scale, default {guidance:g}")
+    parser.add_argument("--guidance", type=float, help=f"guidance scale, default {guidance:g}")
     parser.add_argument(
         "--unconditional-every",
         type=int,
@@ -79,9 +90,9 @@ def request_from(options: argparse.Namespace, engine: Engine, text: str) -> tupl
 
 def base_request(options: argparse.Namespace, text: str = "") -> GenerationRequest:
     """Return the request of `add_speech_options` alone, without a voice; the engine checks the ranges."""
-    names = ("steps", "unconditional_every", "prefix_every")
+    names = ("steps", "guidance", "unconditional_every", "prefix_every")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    sampling = replace(PRESETS[options.preset].apply(Sampling(guidance=options.guidance)), **given)
+    sampling = replace(PRESETS[options.preset].apply(Sampling()), **given)
     return GenerationRequest(
         text=text,
         language=options.language,
@@ -89,7 +100,17 @@ def base_request(options: argparse.Namespace, text: str = "") -> GenerationReque
         speed=options.speed,
         post_process=not options.no_post_process,
         sampling=sampling,
+        text_as_written=options.as_written,
+        denoise=options.denoise is not False,
+        given=_given(options),
     )
+
+
+def _given(options: argparse.Namespace) -> frozenset[str]:
+    """Return the names of the settings that options give, which no recommendation of the model replaces."""
+    names = ("steps", "guidance", "speed", "denoise", "language")
+    given = [name for name in names if getattr(options, name) is not None]
+    return frozenset([*given, *(["post_process"] if options.no_post_process else [])])
 
 
 def wav_target(given: str) -> Path:

@@ -176,7 +176,8 @@ def _speaker(
     """
     model = trainer.model
     codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
-    engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words)
+    about = files.settings(tokenizer.own)
+    engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words, about)
     folder = make_folder(output / SAMPLES)
     request = GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED, language=language)
     engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run

@@ -45,7 +45,7 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
         rules = replace(rules, as_written=request.text_as_written)
     spoken, tail_seconds = _spoken(request, removed, rules)
     text = " ".join(join_lines(piece.text) for piece in spoken)
-    language = language_id(request.language)
+    language = language_id(request.language, rules.languages)
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(_shielded_voice(request, rules), spoken, tail_samples)
@@ -121,6 +121,8 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
     for name in SWITCHES:
         if not isinstance(getattr(request, name), bool):
             raise InputError(f"{name} must be True or False, got {shown(getattr(request, name))}")
+    if not isinstance(request.given, (frozenset, set, tuple, list)):
+        raise InputError(f"given must be a set of names of settings, got {shown(request.given)}")
     if request.text_as_written is not None and not isinstance(request.text_as_written, bool):
         raise InputError(f"text_as_written must be True, False or None, got {shown(request.text_as_written)}")
     given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]

@@ -33,18 +33,20 @@ _WHERE_LISTED = "python -m omnivoice languages lists them all"
 _ID_LIKE = re.compile("[a-z]{2,3}|id:.*")
 
 
-def language_id(value: object) -> str | None:
+def language_id(value: object, own: Collection[str] = ()) -> str | None:
     """Return the id of the language that `value` names: an id, a BCP 47 tag in any spelling, a name or an alias.
 
     None, "auto", "" and their synonyms give None: the model guesses from the text. `id:la` gives "la", a language of
-    one's own, whether it is in the table or not. Raises InputError for a language that is not known, with close
-    matches.
+    one's own, whether it is in the table or not; for an id in `own`, those of the model, "la" does too. Raises
+    InputError for a language that is not known, with close matches.
     """
     if value is None:
         return None
     key = _folded(value) if isinstance(value, str) and value.isascii() else ""
-    if own := _OWN.fullmatch(key):
-        return own[1]
+    if key in own:
+        return key
+    if named := _OWN.fullmatch(key):
+        return named[1]
     hint = (
         "; write id:la if your model was trained with an id of its own, such as la" if _ID_LIKE.fullmatch(key) else ""
     )

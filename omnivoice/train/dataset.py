@@ -72,7 +72,7 @@ def build_dataset(
     on_clip gets (clips done, all clips) and may raise; the codes encoded so far stay in the cache. Raises InputError
     for an invalid language or instruct, and with the first five reasons if no clip is usable.
     """
-    spoken, described = _language(language), _label(instruct)
+    spoken, described = _language(language, rules), _label(instruct)
     config = encoder.config
     store = CodeCache(cache, f"{codec_identity(encoder)} {VERSION}", config.codebooks, config.codebook_size)
     reader = _Reader(encoder, torch.device(device), store, spoken, described, rules)
@@ -136,7 +136,7 @@ class _Reader:
         text = self.rules.restored(shielded)
         if row.pinyin is not None and row.pinyin.strip().lower() not in _UNSET:
             pinyin = self.rules.restored(self._text(row.pinyin, "text_pinyin"))
-        language = _language(row.language) or self.language
+        language = _language(row.language, self.rules) or self.language
         instruct = _instruct(_label(row.instruct) or self.instruct, text)
         content = content_of(row.audio)
         codes = self.store.read(content)
@@ -161,11 +161,11 @@ class _Reader:
         return speakable(plain_text(shielded, self.removed, self.rules), self.removed, self.rules)
 
 
-def _language(name: str | None) -> str | None:
+def _language(name: str | None, rules: TextRules) -> str | None:
     """Return the id of a language, or None; raises InputError for an unknown one, which would be lost silently."""
     if name is not None and len(name) > MAX_LABEL_CHARS:
         raise InputError(f"language must be at most {MAX_LABEL_CHARS} characters, got {len(name)}")
-    return None if name is None else language_id(name)
+    return None if name is None else language_id(name, rules.languages)
 
 
 def _label(instruct: str | None) -> str:

@@ -58,7 +58,9 @@ def export_checkpoint(
             LM: tensor_sources(lm, maps, dtype=dtype, loras=loras, tensors=tensors),
             CODEC: tensor_sources(codec, maps, dtype=codec_dtype),
         }
-        return write_single_file(path, parts, texts, words=words or files.words, overwrite=overwrite)
+        return write_single_file(
+            path, parts, texts, words=words or files.words, settings=files.settings_json, overwrite=overwrite
+        )
 
 
 @contextmanager

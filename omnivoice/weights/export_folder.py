@@ -30,6 +30,7 @@ from .files import CODEC_FOLDER, INDEX, WEIGHTS, CheckpointFiles
 from .load import lm_tensors
 from .load_codec import codec_tensors
 from .lora import LoRA
+from .model_settings import FILE as SETTINGS
 from .read import Found
 from .single_file import CODEC_CONFIG, CONFIG, TOKENIZER
 
@@ -92,6 +93,7 @@ def _small_files(files: CheckpointFiles, config: bytes) -> dict[str, _Part]:
     table = cast("dict[str, Any]", load_table("weights/folder_files.json"))
     parts: dict[str, _Part] = {name: files.text(name) for name in (TOKENIZER, CODEC_CONFIG)}
     parts[CONFIG] = config
+    parts |= {SETTINGS: files.settings_json} if files.settings_json else {}
     for prefix, kind, made, config_path in (
         ("", "model", "tokenizer_config.json", files.texts[CONFIG]),
         (f"{CODEC_FOLDER}/", "codec", "preprocessor_config.json", files.texts[CODEC_CONFIG]),

@@ -21,6 +21,9 @@ from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYT
 from ..intake.paths import as_path, model_folder
 from ..intake.strict_json import parse_json
 from ..intake.tables import load_table
+from ..text.own_tokens import OwnTokens
+from .model_settings import FILE as SETTINGS
+from .model_settings import MAX_BYTES, ModelSettings, settings_for, settings_text
 from .single_file import (
     CODEC_CONFIG,
     CONFIG,
@@ -28,6 +31,7 @@ from .single_file import (
     check_single_file,
     looks_like_single_file,
     read_embedded,
+    read_settings,
     read_words,
 )
 
@@ -43,7 +47,7 @@ class CheckpointFiles:
 
     folder: the model's folder, or its single file. texts: the files that hold config.json, tokenizer.json and
     audio_tokenizer/config.json, or the single file. words: all words that a model with a small vocabulary can say,
-    otherwise empty.
+    otherwise empty. settings_json: what the model says about itself, see `model_settings`; empty if it says nothing.
     """
 
     folder: Path
@@ -53,6 +57,11 @@ class CheckpointFiles:
     codec_weights: tuple[Path, ...]
     texts: Mapping[str, Path]
     words: tuple[str, ...] = ()
+    settings_json: bytes = b""
+
+    def settings(self, own: OwnTokens) -> ModelSettings:
+        """Return what the model with these own tokens says about itself. Raises CheckpointError for a wrong file."""
+        return settings_for(own, self.folder, self.settings_json)
 
     def tokenizer_json(self) -> bytes:
         """Return the bytes of tokenizer.json."""
@@ -86,7 +95,15 @@ def locate_checkpoint(folder: str | PathLike[str], codec_folder: str | PathLike[
         codec_weights=_weight_files(codec),
         texts=texts,
         words=read_words(root) if isfile(root) else (),
+        settings_json=_settings_json(root),
     )
+
+
+def _settings_json(root: Path) -> bytes:
+    """Return the content of the model's omnivoice_nodes.json, or of the entry for a fine-tune that its name shows."""
+    if isfile(root):
+        return read_settings(root) or settings_text(root)
+    return read_bytes(root / SETTINGS, limit=MAX_BYTES) if isfile(root / SETTINGS) else settings_text(root)
 
 
 def is_checkpoint(place: Path) -> bool:

@@ -1,6 +1,7 @@
 """The single-file model: a safetensors file with the tensors of language model and codec, and three text files.
 
-Metadata: format "omnivoice_checkpoint", format_version "1", and the `words` of a model with a small vocabulary. The
+Metadata: format "omnivoice_checkpoint", format_version "1", the `words` of a model with a small vocabulary, and the
+content of its omnivoice_nodes.json (`model_settings`). The
 language model's tensors have their names in the checkpoint, those of the codec start with `audio_tokenizer.`, and
 config.json, audio_tokenizer/config.json and tokenizer.json are uint8 tensors with those names. A menu recognises such a
 file by its first bytes (HEAD_BYTES); everything is checked when it is loaded. `load` and `load_codec` know which
@@ -21,6 +22,7 @@ from ..intake.limits import shown
 from ..intake.paths import shown_name
 from ..intake.tensor_header import Header
 from ..intake.tensors import TensorSource, check_header, open_tensors, stream_tensors
+from .model_settings import METADATA
 
 FORMAT, FORMAT_VERSION = "omnivoice_checkpoint", "1"
 LM, CODEC = "lm", "codec"
@@ -37,12 +39,14 @@ def write_single_file(
     embedded: Mapping[str, bytes],
     *,
     words: Sequence[str] = (),
+    settings: bytes = b"",
     overwrite: bool = True,
 ) -> Path:
     """Write a model atomically: its tensors by part (LM and CODEC), and the bytes of the three files in EMBEDDED.
 
-    words: all words that it can say, in lower case; empty for a model that can say any text. One tensor at a time is
-    in memory. Only a file of this format is replaced. Raises FileError.
+    words: all words that it can say, in lower case; empty for a model that can say any text. settings: the content of
+    its omnivoice_nodes.json, or nothing. One tensor at a time is in memory. Only a file of this format is replaced.
+    Raises FileError.
     """
     assert set(embedded) == set(EMBEDDED) and set(tensors) == {LM, CODEC}, "a complete model"
     texts = {name: torch.frombuffer(bytearray(data), dtype=torch.uint8) for name, data in embedded.items()}
@@ -51,7 +55,9 @@ def write_single_file(
         **tensors[LM],
         **{CODEC_PREFIX + name: source for name, source in tensors[CODEC].items()},
     }
-    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, **({"words": " ".join(words)} if words else {})}
+    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION}
+    metadata |= {"words": " ".join(words)} if words else {}
+    metadata |= {METADATA: settings.decode("utf-8")} if settings else {}
     return stream_tensors(path, sources, metadata, overwrite=overwrite)
 
 
@@ -91,6 +97,11 @@ def read_words(path: Path) -> tuple[str, ...]:
     metadata = check_header(path).metadata
     words = metadata.get("words", "") if metadata.get("format") == FORMAT else ""
     return tuple(words.split()) if len(words) <= MAX_WORDS_CHARS else ()
+
+
+def read_settings(path: Path) -> bytes:
+    """Return the content of the omnivoice_nodes.json that the file has in its metadata; empty without one."""
+    return check_header(path).metadata.get(METADATA, "").encode("utf-8")
 
 
 def read_embedded(path: Path, text: str, *, limit: int) -> bytes:

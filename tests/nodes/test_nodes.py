@@ -108,6 +108,7 @@ SETTINGS = [
     "chunk_threshold_seconds",
     "unconditional_every",
     "prefix_every",
+    "text_as_written",
 ]
 BY_PRESET = ("steps", "unconditional_every", "prefix_every")
 
