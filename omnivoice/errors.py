@@ -29,6 +29,10 @@ class FileError(OmniVoiceError):
     """A file is missing, incomplete, corrupt, too large, or not in the format it claims to be."""
 
 
+class DiskFullError(FileError):
+    """A file cannot be written because the disk, or the user's share of it, is full."""
+
+
 class LockedError(FileError):
     """Another process, or another run of this one, is using the folder."""
 

@@ -12,6 +12,7 @@ import comfy.model_management as mm
 import comfy.utils
 
 from ...omnivoice.errors import InputError
+from ...omnivoice.intake.limits import shown_size
 from ...omnivoice.weights.published import PublishedModel, download_model, published_model, published_models
 from . import folders, models
 
@@ -52,7 +53,7 @@ def download(name: object, accepted: object) -> tuple[str, str]:
 
     place = f"ComfyUI's models/{models.FOLDER}/{model.name}"
     lines = download_model(model, _folder(model.name), place=place, on_progress=on_progress)
-    head = f"{model.repository} at {model.revision[:12]}, {model.size / 1e9:.2f} GB, in {place}"
+    head = f"{model.repository} at {model.revision[:12]}, {shown_size(model.size)}, in {place}"
     return model.name, "\n".join([head, model.licence_text(), *lines])
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...omnivoice.errors import AudioError, InputError
-from ...omnivoice.intake.limits import GIB, check_choice, check_integer
+from ...omnivoice.intake.limits import GIB, check_choice, check_integer, shown_size
 from ...omnivoice.types import Waveform
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def draw(recordings: Sequence[Waveform], scale: object, width: object, height: o
     size = 12 * layout.width * layout.height * len(recordings)
     if size > MAX_IMAGE_BYTES:
         raise InputError(
-            f"{len(recordings)} images of {layout.width} x {layout.height} need {size / GIB:.1f} GB, at most "
-            f"{MAX_IMAGE_BYTES / GIB:.0f} are allowed: make them smaller, or draw fewer"
+            f"{len(recordings)} images of {layout.width} x {layout.height} need {shown_size(size)}, at most "
+            f"{shown_size(MAX_IMAGE_BYTES)} are allowed: make them smaller, or draw fewer"
         )
     if any(recording.samples.shape[1] == 0 for recording in recordings):
         raise AudioError("audio is empty: there is nothing to draw")

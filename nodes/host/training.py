@@ -48,7 +48,12 @@ KEPT = "cancelled.jsonl"  # one line per cancel after which the workflow continu
 EVERYTHING = 1e30  # bytes, more than any device has
 MAX_REJECTED_LINES = 20
 
-_ENDS = {"finished": "finished", "stopped": "cancelled", "no better": "stopped, since validation did not improve,"}
+_ENDS = {
+    "finished": "finished",
+    "stopped": "cancelled",
+    "no better": "stopped, since validation did not improve,",
+    "not saved": "stopped, since its files could not be written,",
+}
 _STEPS_IN_NAME = re.compile(r"_(\d{1,9})_steps_")  # core's SaveLoRA names files so
 
 
@@ -113,7 +118,7 @@ def train_lora(
             losses = losses_of(trainer)
             metadata = result_metadata(trainer, data, base, steps)
             files, faults = _write(folder, trainer, outcome, metadata, dtype)
-    warnings = (*notes, *faults, *run.faults)
+    warnings = (*notes, *filter(None, [outcome.fault]), *faults, *run.faults)
     report = [*_report(data, request, trainer, outcome, run), *files, *warnings, *_rejected(data)]
     return Trained(tensors, losses, steps, "\n".join(report), warnings)
 
@@ -191,11 +196,14 @@ def _write(
     name = folder.folder.name
     lines = [f"folder: output/{FOLDER}/{name}"]
     try:
-        if outcome.reason == "stopped":
+        for path in write_loras(trainer, folder, name, metadata, dtype):
+            lines.append(f"written: {path.name}")
+        if outcome.reason in ("stopped", "not saved"):
             append_line(folder.folder / KEPT, json.dumps({"step": outcome.step}))
-        lines += [f"written: {path.name}" for path in write_loras(trainer, folder, name, metadata, dtype)]
     except FileError as error:
-        return lines, [f"the LoRA could not be written, but the lora output holds it: {error}"]
+        if len(lines) == 1:
+            return lines, [f"the LoRA could not be written, but the lora output holds it: {error}"]
+        return lines, [str(error)]
     return lines, []
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
 
 import comfy.model_management as mm
 import comfy.utils
 
 from ...omnivoice.engine import Engine
-from ...omnivoice.errors import OmniVoiceError
+from ...omnivoice.errors import DiskFullError, OmniVoiceError
 from ...omnivoice.intake.audio_files import write_wav
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.train.loop import Outcome, train
@@ -85,9 +86,12 @@ class TrainingRun:
             plans = engine.plan([request])
             mm.load_models_gpu([self.model.decoder], memory_required=engine.estimate_bytes(plans))
             (speech,) = engine.generate_plans(plans, on_step=_stop_if_cancelled)
-            write_wav(make_folder(self.folder.folder / SAMPLES) / f"step-{step:08d}.wav", speech.waveform)
+            path = make_folder(self.folder.folder / SAMPLES) / f"step-{step:08d}.wav"
+            self.folder.with_room(partial(write_wav, path, speech.waveform))
         except mm.InterruptProcessingException:
             self._cancelled = True
+        except DiskFullError:
+            raise  # ends the run
         except OmniVoiceError as error:
             self.faults = [f"no sample was written at step {step}: {error}"]
             _LOG.warning("%s", self.faults[0])

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from ..intake.limits import shown_size
 from ..weights.published import download_model, published_model
 from .models import model_roots
 
@@ -23,15 +24,15 @@ def run(options: argparse.Namespace) -> None:
     """Print the size and the licences, download the missing files, and check all of them."""
     model = published_model(MODEL)
     target = Path(options.to) if options.to else model_roots()[-1] / model.name
-    print(f"{model.repository} at {model.revision[:12]}, {model.size / 1e9:.2f} GB, to {target}")
+    print(f"{model.repository} at {model.revision[:12]}, {shown_size(model.size)}, to {target}")
     print(model.licence_text())
-    for line in download_model(model, target, place=str(target), on_progress=show_megabytes):
+    for line in download_model(model, target, place=str(target), on_progress=show_bytes):
         print(f"  {line}")
     print(f'done. Speak with: python -m omnivoice speak "Hello" --model {target}')
 
 
-def show_megabytes(done: int, total: int) -> None:
+def show_bytes(done: int, total: int) -> None:
     """Draw a counter on the terminal; nothing when stderr is a file."""
     if sys.stderr is not None and sys.stderr.isatty():
         end = "\n" if done == total else ""
-        print(f"\r{done / 1e6:,.1f} of {total / 1e6:,.1f} MB", end=end, file=sys.stderr, flush=True)
+        print("\r" + f"{shown_size(done)} of {shown_size(total)}".ljust(24), end=end, file=sys.stderr, flush=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..devices import DTYPES
 from ..errors import InputError
+from ..intake.limits import shown_size
 from ..weights.export import export_checkpoint
 from ..weights.export_folder import export_folder
 from ..weights.lora_read import read_lora
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         export_folder(files, out, dtype=DTYPES.get(options.dtype), loras=loras)
     written = [path for path in (out.rglob("*") if out.is_dir() else [out]) if path.is_file()]
-    size = sum(path.stat().st_size for path in written) / 1e9
-    print(f"wrote {out} ({size:.2f} GB in {len(written)} {'file' if len(written) == 1 else 'files'})")
+    size = sum(path.stat().st_size for path in written)
+    print(f"wrote {out} ({shown_size(size)} in {len(written)} {'file' if len(written) == 1 else 'files'})")
     for lora, strength in loras:
         print(f"  with {lora.describe()} of {lora.source} at strength {strength:g}")

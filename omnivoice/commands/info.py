@@ -9,6 +9,7 @@ import torch
 
 from ..devices import best_dtype, dtype_name
 from ..errors import InputError
+from ..intake.limits import shown_size
 from ..text.languages import language_options
 from ..text.tokenizer import own_tokens
 from .models import add_checkpoint_options, checkpoint_files
@@ -45,7 +46,8 @@ def run_info(options: argparse.Namespace) -> None:
     files = checkpoint_files(options.model, options.codec)
     lm, codec = files.lm_config, files.codec_config
     weights = {*files.lm_weights, *files.codec_weights}
-    print(f"model: {files.folder} ({sum(p.stat().st_size for p in weights) / 1e9:.2f} GB in {len(weights)} files)")
+    size = shown_size(sum(path.stat().st_size for path in weights))
+    print(f"model: {files.folder} ({size} in {len(weights)} {'file' if len(weights) == 1 else 'files'})")
     print(f"language model: {lm.layers} layers, width {lm.hidden_size}, {lm.vocab_size} text tokens")
     settings = files.settings(own_tokens(files.tokenizer_json()))
     if told := settings.told():

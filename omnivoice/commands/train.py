@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ import torch
 
 from ..devices import AUTO, DTYPES, best_training_dtype, codec_device
 from ..engine import Engine
-from ..errors import InputError, OmniVoiceError
+from ..errors import DiskFullError, FileError, InputError, OmniVoiceError
 from ..generate.codec import Codec
 from ..intake.audio_files import write_wav
 from ..intake.folders import make_folder
@@ -103,17 +104,30 @@ def _run(order: TrainOrder, world: World) -> None:
     if resumed and world.is_main:
         print(f"resumed from step {trainer.step_count}")
     speaks = settings.sample_every and world.is_main
-    speaker = _speaker(trainer, files, tokenizer, order.output, dataset.language) if speaks else None
+    speaker = _speaker(trainer, files, tokenizer, folder, dataset.language) if speaks else None
     outcome = _train(trainer, folder, speaker, order)
+    world.wait()
     if world.is_main:
-        written = _write(trainer, folder, files, order, dataset, base)  # before printing: a closed pipe would raise
+        written, fault = _write(trainer, folder, files, order, dataset, base)  # before printing: a closed pipe raises
         print(f"{_ENDS[outcome.reason]} after {outcome.step} of {settings.steps} steps")
         for path in written:
             print(f"wrote {path}")
-    world.wait()
+        if fault or outcome.fault:
+            raise FileError(f"{outcome.fault or fault}. {_next(folder)}")
 
 
-_ENDS = {"finished": "finished", "stopped": "stopped on request", "no better": "stopped: validation did not improve"}
+_ENDS = {
+    "finished": "finished",
+    "stopped": "stopped on request",
+    "no better": "stopped: validation did not improve",
+    "not saved": "stopped, since its files could not be written,",
+}
+
+
+def _next(folder: RunFolder) -> str:
+    """Return what the same command does next, in a sentence."""
+    step = folder.saved_step()
+    return f"The same command {'goes on from step' if step else 'begins again at step'} {step or 1}."
 
 
 def _check_alike(trainer: Trainer, data: str, base: str) -> None:
@@ -168,7 +182,7 @@ def _plan(settings: TrainSettings, world: World) -> str:
 
 
 def _speaker(
-    trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, output: Path, language: str | None
+    trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, run: RunFolder, language: str | None
 ) -> Callable[[int], None]:
     """Return a function that speaks the sample text with the current weights into a file named after the step.
 
@@ -178,15 +192,17 @@ def _speaker(
     codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
     about = files.settings(tokenizer.own)
     engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words, about)
-    folder = make_folder(output / SAMPLES)
+    folder = make_folder(run.folder / SAMPLES)
     request = GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED, language=language)
     engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run
 
     def speak(step: int) -> None:
         try:
             (speech,) = engine.generate([request])
-            write_wav(folder / f"step-{step:08d}.wav", speech.waveform)
-        except OmniVoiceError as error:  # a full disk or a silent sample must not end the training
+            run.with_room(partial(write_wav, folder / f"step-{step:08d}.wav", speech.waveform))
+        except DiskFullError:
+            raise  # ends the run
+        except OmniVoiceError as error:  # a silent sample must not end the training
             _LOG.warning("no sample was written at step %d: %s", step, error)
 
     return speak
@@ -232,19 +248,32 @@ def _interruption() -> Iterator[Callable[[], bool]]:
 
 def _write(
     trainer: Trainer, folder: RunFolder, files: CheckpointFiles, order: TrainOrder, dataset: Dataset, base: str
-) -> list[Path]:
-    """Write the results and return their paths: a LoRA as files and as PEFT's folder, or model folders."""
+) -> tuple[list[Path], str]:
+    """Write the results and return their paths, and why one could not be written, or an empty text."""
+    written: list[Path] = []
+    try:
+        if trainer.settings.method == "full":
+            results = _write_models(trainer, folder, files, order.output)
+        else:
+            results = _write_loras(trainer, folder, order, dataset, base)
+        for path in results:
+            written.append(path)
+    except FileError as error:
+        return written, str(error)
+    return written, ""
+
+
+def _write_loras(trainer: Trainer, folder: RunFolder, order: TrainOrder, dataset: Dataset, base: str) -> Iterator[Path]:
+    """Write the LoRA as files and as PEFT's folder; yield each path once it is written."""
     name, settings = order.result_name, trainer.settings
-    if settings.method == "full":
-        return _write_models(trainer, folder, files, order.output)
     metadata = result_metadata(trainer, dataset, base, trainer.step_count)
-    written = write_loras(trainer, folder, name, metadata)
+    yield from write_loras(trainer, folder, name, metadata)
     lora, about = trained_lora(trainer.model, name, as_weights=True), {**metadata, "name": name}
-    peft = order.output / ADAPTER
-    return [*written, write_peft(peft, lora, about, rslora=settings.rslora, dropout=settings.dropout, overwrite=True)]
+    write = partial(write_peft, rslora=settings.rslora, dropout=settings.dropout, overwrite=True)
+    yield folder.with_room(partial(write, order.output / ADAPTER, lora, about))
 
 
-def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, output: Path) -> list[Path]:
+def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, output: Path) -> Iterator[Path]:
     """Export the last model, and the best one if it is another step; existing folders are left untouched."""
     models = {output / f"{MODEL}-{trainer.step_count:08d}": full_weights(trainer.model)}
     best = folder.best()
@@ -252,5 +281,5 @@ def _write_models(trainer: Trainer, folder: RunFolder, files: CheckpointFiles, o
         models[output / f"{MODEL}-best-{best[1]:08d}"] = best[0]
     for place, weights in models.items():
         if not os.path.isdir(place):  # it exists if a finished run is started again
-            export_folder(files, place, dtype=torch.float32, tensors=weights)
-    return list(models)
+            folder.with_room(partial(export_folder, files, place, dtype=torch.float32, tensors=weights))
+        yield place

@@ -18,7 +18,7 @@ from ..types import Waveform
 from .container_audio import read_container
 from .files import open_regular, write_parts_atomic
 from .libsndfile import UnreadableAudio, encode_wav, is_for_libsndfile, read_with_libsndfile
-from .limits import MAX_AUDIO_BYTES, MAX_COMMENT_CHARS, MIB
+from .limits import MAX_AUDIO_BYTES, MAX_COMMENT_CHARS, too_large
 from .paths import as_path, shown_name
 from .riff import is_wav, pcm16_head, tail_chunks
 from .text_in import clean_text
@@ -27,7 +27,7 @@ AI_COMMENT = "AI-generated speech (OmniVoice)"
 
 
 def read_audio(path: str | PathLike[str], *, require_complete: bool = False) -> Waveform:
-    """Read a recording as float32 [C, N] at its own sample rate; at most 600 s and 256 MB once decoded.
+    """Read a recording as float32 [C, N] at its own sample rate; at most 600 s and 256 MiB once decoded.
 
     libsndfile reads WAV, FLAC, Ogg, MP3, AIFF and W64, PyAV everything else if it is installed. Integers are scaled by
     2^(bits-1); samples may be NaN if the file holds NaN. A file that is cut short or damaged is refused with
@@ -45,7 +45,7 @@ def read_audio(path: str | PathLike[str], *, require_complete: bool = False) -> 
             except UnreadableAudio as error:
                 reason = str(error)
         if size > MAX_AUDIO_BYTES:
-            raise AudioError(f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB, got {size / MIB:.0f}: shorten it")
+            raise too_large(name, size)
         file.seek(0)
         return read_container(file, name, reason, require_complete=require_complete)
 

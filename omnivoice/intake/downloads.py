@@ -26,7 +26,7 @@ from typing import BinaryIO, cast
 
 from ..errors import FileError, InputError
 from .files import file_size, remove_file, sha256_of
-from .limits import MIB, shown
+from .limits import MIB, shown, shown_size
 from .paths import shown_name
 
 PUBLIC_HUB = "https://huggingface.co"
@@ -282,6 +282,6 @@ def _finish(part: Path, target: Path) -> None:
 def _write_error(name: str, missing: int, error: OSError) -> FileError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return FileError(
-            f"the disk is full: {missing / 1e6:.1f} MB of {name} are still missing; make room, then run it again"
+            f"the disk is full: {shown_size(missing)} of {name} are still missing; make room, then run it again"
         )
     return FileError(f"cannot write {name}{PART}: {error.strerror}")

@@ -19,12 +19,12 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from os import PathLike
 from pathlib import Path
 
-from ..errors import FileError
-from .limits import KIB, MIB
+from ..errors import DiskFullError, FileError
+from .limits import KIB, MIB, shown_size
 from .paths import as_path, shown_name
 
 _WINDOWS = os.name == "nt"
@@ -130,16 +130,27 @@ def remove_file(path: str | PathLike[str]) -> None:
 
 
 def append_line(path: str | PathLike[str], line: str) -> None:
-    """Append a line to a text file, which is created if missing; raises FileError.
+    """Append a line to a text file, which is created if missing; raises FileError and then appends nothing.
 
     For logs: the last line may be lost or cut short when the machine stops.
     """
     where, data = as_path(path), f"{line}\n".encode()
     try:
-        with open(where, "ab") as file:
-            file.write(data)
+        with open(where, "ab", buffering=0) as file:
+            _append(file, data)
     except OSError as error:
         raise write_error(where, len(data), error) from error
+
+
+def _append(file: FileIO, data: bytes) -> None:
+    size = file.tell()
+    try:
+        while data:
+            data = data[file.write(data) :]
+    except OSError:
+        with contextlib.suppress(OSError):
+            file.truncate(size)  # no part of a line for the next one to be glued to
+        raise
 
 
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
@@ -231,11 +242,12 @@ def _sync_folder(folder: Path) -> None:
 
 def write_error(path: Path, size: int, error: OSError) -> FileError:
     """Return the error that says why `path`, of `size` bytes, could not be written."""
-    full = f"the disk is full, {size / MIB:.1f} MB are needed: make room"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        needed = f", {shown_size(size)} are needed" if size else ""
+        return DiskFullError(f"cannot write {shown_name(path)}: the disk is full{needed}: make room")
     protected = "the folder or file is write-protected: choose another folder"
     occupied = "a folder has that name: choose another name"
     reasons = {
-        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), full),
         **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), protected),
         **dict.fromkeys((errno.EISDIR, errno.ENOTEMPTY), occupied),
         errno.EEXIST: "a file of that name exists already: choose another name",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
-from ..errors import FileError
-from .files import open_regular, remove_stale_temps, temporary_path, write_parts_atomic
-from .limits import GIB, MIB
+from ..errors import DiskFullError, FileError
+from .files import open_regular, remove_stale_temps, temporary_path, write_error, write_parts_atomic
+from .limits import GIB, MIB, shown_size
 from .paths import as_path, shown_name
 
 SPARE_BYTES = GIB  # stays free on the disk; for a small write, as many bytes as it takes
@@ -35,13 +36,15 @@ def remove_empty_folder(path: str | PathLike[str]) -> bool:
 
 
 def check_space(folder: Path, needed: int, *, action: str = "written") -> None:
-    """Raise FileError unless `needed` bytes fit on the folder's disk and leave some free. action: what will happen to
-    the bytes."""
+    """Raise DiskFullError unless `needed` bytes fit on the folder's disk and leave some free.
+
+    action: what will happen to the bytes.
+    """
     free, spare = shutil.disk_usage(folder).free, min(needed, SPARE_BYTES)
     if free < needed + spare:
-        raise FileError(
-            f"the disk of {shown_name(folder)} has {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB are to be "
-            f"{action} and {spare / 1e9:.1f} GB must stay free: make room"
+        raise DiskFullError(
+            f"the disk of {shown_name(folder)} has {shown_size(free)} free, {shown_size(needed)} are to be "
+            f"{action} and {shown_size(spare)} must stay free: make room"
         )
 
 
@@ -109,4 +112,6 @@ def _put_in_place(temp: Path, where: Path) -> None:
 
 
 def _cannot_make(where: Path, error: OSError) -> FileError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return write_error(where, 0, error)
     return FileError(f"cannot make the folder {shown_name(where)}: {error.strerror}; choose another")

@@ -215,6 +215,34 @@ def shown(value: object) -> str:
     return type(value).__name__
 
 
+def shown_size(count: int, *, unlike: int | None = None) -> str:
+    """Return a number of bytes with three digits and the unit that shows them: 512 bytes, 3.26 GB.
+
+    With `unlike`, a limit that was exceeded, there are as many digits as tell the two apart.
+    """
+    digits = 3
+    while unlike not in (None, count) and _size_text(count, digits) == _size_text(unlike or 0, digits):
+        digits += 1
+    return _size_text(count, digits)
+
+
+def _size_text(count: int, digits: int) -> str:
+    number = float(count)
+    for unit in ("KB", "MB", "GB", "TB"):
+        number /= 1000
+        if count < 1000:
+            return f"{count} {'byte' if count == 1 else 'bytes'}"
+        if float(f"{number:.{digits}g}") < 1000 or unit == "TB":
+            break
+    return f"{float(f'{number:.{digits}g}'):.{digits + 3}g} {unit}"
+
+
+def too_large(name: str, size: int, state: str = "") -> AudioError:
+    """Return the error for audio of more than `MAX_AUDIO_BYTES`. state: " decoded" if `size` is that of the samples."""
+    got = shown_size(size, unlike=MAX_AUDIO_BYTES)
+    return AudioError(f"{name} must be at most {shown_size(MAX_AUDIO_BYTES)}{state}, got {got}: shorten it")
+
+
 def check_audio_layout(name: str, channels: int, sample_rate: int) -> tuple[int, int]:
     """Return (channels, sample_rate) if both are within the limits; raises AudioError."""
     if not 1 <= channels <= MAX_CHANNELS:
@@ -230,7 +258,4 @@ def check_audio_size(name: str, frames: int, channels: int, sample_rate: int) ->
     if frames > MAX_AUDIO_SECONDS * sample_rate:
         raise AudioError(f"{name} must be at most {MAX_AUDIO_SECONDS} seconds long, got {frames / sample_rate:.0f}")
     if 4 * frames * channels > MAX_AUDIO_BYTES:
-        size = 4 * frames * channels
-        raise AudioError(
-            f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB decoded, got {size / MIB:.0f}: shorten it"
-        )
+        raise too_large(name, 4 * frames * channels, " decoded")

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
-from ..errors import AudioError
-from .limits import MAX_AUDIO_BYTES, MIB
+from .limits import MAX_AUDIO_BYTES, too_large
 
 _MAX_CHUNKS = 1_000
 _UNKNOWN = 0xFFFFFFFF
@@ -86,7 +85,7 @@ def repaired(file: BinaryIO, chunk: SampleChunk, name: str) -> BinaryIO:
         return file
     size = chunk.start + chunk.present
     if size > MAX_AUDIO_BYTES:
-        raise AudioError(f"{name} must be at most {MAX_AUDIO_BYTES // MIB} MB, got {size / MIB:.0f}: shorten it")
+        raise too_large(name, size)
     file.seek(0)
     data = bytearray(file.read(size))
     data[:4] = b"RF64" if is_bw64 else data[:4]

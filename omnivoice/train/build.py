@@ -11,7 +11,7 @@ import logging
 import torch
 
 from ..errors import InputError
-from ..intake.limits import MAX_TENSORS_BYTES, MIB
+from ..intake.limits import MAX_TENSORS_BYTES, MIB, shown_size
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..text.tokenizer import TextTokenizer
 from ..weights.lora import LoRA, LowRank, lora_targets
@@ -76,8 +76,8 @@ def _check_size(lm: OmniVoiceLM, settings: TrainSettings) -> None:
             values += out * into
     if values * 4 > MAX_TENSORS_BYTES - MIB:
         raise InputError(
-            f"a LoRA of rank {settings.rank} would take {values * 4 / MIB:.0f} MB, at most {MAX_TENSORS_BYTES // MIB} "
-            "are allowed: lower the rank, or train fewer targets"
+            f"a LoRA of rank {settings.rank} would take {shown_size(4 * values)}, at most "
+            f"{shown_size(MAX_TENSORS_BYTES)} are allowed: lower the rank, or train fewer targets"
         )
 
 

@@ -1,18 +1,23 @@
 """The training loop: steps, validations, samples, training states, metrics, and when to stop.
 
-After each step the caller says whether to stop, so even a cancelled run leaves a complete training state. The caller
-also makes the samples: this package cannot generate speech.
+After each step the caller says whether to stop, so even a cancelled run leaves a complete training state. A full disk
+ends the run too, once older training states have made what room they could. The caller also makes the samples: this
+package cannot generate speech.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Protocol
 
-import torch
-
+from ..errors import FileError
 from .run import RunFolder
 from .trainer import StepReport, Trainer
+
+_LOG = logging.getLogger("omnivoice_nodes")
 
 
 class OnStep(Protocol):
@@ -35,10 +40,12 @@ class OnSample(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Why a run ended: "finished" (all steps), "stopped" (by the caller) or "no better" (patience)."""
+    """Why a run ended: "finished" (all steps), "stopped" (by the caller), "no better" (patience) or "not saved": its
+    files could not be written. fault: why a file could not be written, empty if all were."""
 
     reason: str
     step: int
+    fault: str = ""
 
 
 def train(
@@ -49,55 +56,89 @@ def train(
     on_validation: OnValidation | None = None,
     on_sample: OnSample | None = None,
 ) -> Outcome:
-    """Train until all steps are done, the caller stops the run or patience ends it; the trainer holds the result.
+    """Train until all steps are done, the caller stops the run, patience ends it, or its files cannot be written.
 
-    folder: for training states and metrics, written by the main process. Raises FileError if its disk is too full.
+    The trainer holds the result. folder: for training states and metrics, written by the main process. Raises FileError
+    if its disk is too full to begin.
     """
     settings, world, reason = trainer.settings, trainer.world, "finished"
-    writes = folder if world.is_main else None
+    device, writes = trainer.model.device, folder if world.is_main else None
+    faults = _Faults()
     if settings.patience and trainer.stale >= settings.patience:
         return Outcome("no better", trainer.step_count)  # the run has already ended this way
     if writes and not trainer.finished:
         writes.check_space(trainer)
+        writes.reserve(trainer)
     while not trainer.finished:
         report = trainer.step()
         if writes:
-            entry = {name: value for name, value in asdict(report).items() if name != "steps"}
-            writes.log({**entry, "seconds": round(report.seconds, 4), "epoch": trainer.cursor.epoch})
+            faults.of(partial(writes.log, _entry(trainer, report)))
         if _due(settings.validate_every, trainer) and trainer.validation and trainer.validation.clips:
-            _validate(trainer, writes, on_validation)
+            _validate(trainer, writes, on_validation, faults)
             if settings.patience and trainer.stale >= settings.patience:
                 reason = "no better"
         if _due(settings.sample_every, trainer):
-            if on_sample and world.is_main:
-                trainer.model.eval()
-                on_sample(report.step)
-            world.wait()  # the other processes wait for the sample
-        asked = bool(on_step and on_step(report))
-        if float(world.sum(torch.tensor(float(asked), device=trainer.model.device))):
-            reason = "stopped" if not trainer.finished else "finished"
-        ends = trainer.finished or reason != "finished"
+            _sample(trainer, on_sample, faults)
+        if world.any(bool(on_step and on_step(report)), device):
+            reason = "stopped"
+        failed = world.any(bool(faults.first), device)
+        ends = trainer.finished or failed or reason != "finished"
         # A skipped step changes no weight, and saving after each would push the earlier training states out.
-        if writes and (ends or (_due(settings.save_every, trainer) and not report.skipped)):
-            writes.save(trainer)
-        if ends:
+        if ends or (_due(settings.save_every, trainer) and not report.skipped):
+            if writes:
+                faults.of(partial(writes.save, trainer))
+            failed = world.any(bool(faults.first), device)
+        if ends or failed:
             break
-    return Outcome(reason, trainer.step_count)
+    if trainer.finished:
+        reason = "no better" if reason == "no better" else "finished"
+    elif reason == "finished":
+        reason = "not saved"
+    return Outcome(reason, trainer.step_count, faults.first)
+
+
+def _entry(trainer: Trainer, report: StepReport) -> dict[str, object]:
+    """Return the line of metrics of a step."""
+    entry = {name: value for name, value in asdict(report).items() if name != "steps"}
+    return {**entry, "seconds": round(report.seconds, 4), "epoch": trainer.cursor.epoch}
+
+
+class _Faults:
+    """Keeps the first failure to write. It ends the run: going on would be for nothing if the end is not written."""
+
+    def __init__(self) -> None:
+        self.first = ""
+
+    def of(self, write: Callable[[], None]) -> None:
+        """Call `write`; a FileError is kept and logged."""
+        try:
+            write()
+        except FileError as error:
+            _LOG.warning("%s", error)
+            self.first = self.first or str(error)
 
 
 def _due(every: int, trainer: Trainer) -> bool:
     return every > 0 and (trainer.step_count % every == 0 or trainer.finished)
 
 
-def _validate(trainer: Trainer, folder: RunFolder | None, on_validation: OnValidation | None) -> None:
+def _sample(trainer: Trainer, on_sample: OnSample | None, faults: _Faults) -> None:
+    if on_sample and trainer.world.is_main:
+        trainer.model.eval()
+        faults.of(partial(on_sample, trainer.step_count))
+    trainer.world.wait()  # the other processes wait for the sample
+
+
+def _validate(trainer: Trainer, folder: RunFolder | None, on_validation: OnValidation | None, faults: _Faults) -> None:
     loss = trainer.validate()
     if loss < trainer.best:
-        trainer.best, trainer.stale = loss, 0
         if folder:
-            folder.save_best(trainer)
+            faults.of(partial(folder.save_best, trainer))
+        if not faults.first:  # else the file still holds the weights of the best before
+            trainer.best, trainer.stale = loss, 0
     else:
         trainer.stale += 1
     if folder:
-        folder.log({"step": trainer.step_count, "validation_loss": loss})
+        faults.of(partial(folder.log, {"step": trainer.step_count, "validation_loss": loss}))
     if on_validation:
         on_validation(trainer.step_count, loss)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from ..errors import InputError
 from ..intake.limits import shown
@@ -51,17 +51,18 @@ def result_metadata(trainer: Trainer, dataset: Dataset, base: str, steps: int) -
 
 def write_loras(
     trainer: Trainer, folder: RunFolder, name: str, metadata: Mapping[str, str], dtype: torch.dtype = torch.float32
-) -> list[Path]:
-    """Write the LoRA, and the LoRA of the lowest validation loss if there is one; return the paths written.
+) -> Iterator[Path]:
+    """Write the LoRA, and the LoRA of the lowest validation loss if there is one; yield each path once it is written.
 
-    metadata: see `result_metadata`. Files of an earlier call are replaced. Raises FileError or LoraError.
+    metadata: see `result_metadata`. Files of an earlier call are replaced. If the disk is full, the reserve and older
+    training states make room. Raises FileError or LoraError.
     """
-    versions: list[tuple[str, Mapping[str, Tensor] | None, int]] = [(name, None, int(metadata["steps"]))]
+    folder.release()
+    path, about = folder.folder / f"{name}.safetensors", {**metadata, "name": name}
+    lora = trained_lora(trainer.model, name)
+    yield folder.with_room(partial(write_lora, path, lora, about, dtype=dtype, overwrite=True))
     if best := folder.best():
-        versions.append((f"{name}{BEST}", best[0], int(metadata["steps"]) - trainer.step_count + best[1]))
-    written = []
-    for title, weights, steps in versions:
+        title, steps = f"{name}{BEST}", int(metadata["steps"]) - trainer.step_count + best[1]
         path, about = folder.folder / f"{title}.safetensors", {**metadata, "name": title, "steps": str(steps)}
-        lora = trained_lora(trainer.model, name, weights=weights)
-        written.append(write_lora(path, lora, about, dtype=dtype, overwrite=True))
-    return written
+        lora = trained_lora(trainer.model, name, weights=best[0])
+        yield folder.with_room(partial(write_lora, path, lora, about, dtype=dtype, overwrite=True))

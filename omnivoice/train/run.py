@@ -3,43 +3,52 @@
     settings.json   what the run was started with        metrics.jsonl   one line per step and validation
     state-00000100.safetensors (the last two)       best.safetensors   weights of the lowest validation loss
 
-A training state is one file with a hash of its values, written to a temporary file and renamed. A kill therefore
-leaves the old file or the new one, and a damaged file is noticed, named and skipped. A run resumes only with the
-settings, data and model that it was started with. A new run needs a folder that holds no other run. Whoever trains in
-a folder holds its lock (`lock_run`), so two runs never write to one folder.
+A damaged training state is noticed, named and skipped. On a full disk, older states make room for what is written, and
+a reserve of the LoRA's size for the LoRA at the end. A run resumes only with the settings, data and model that it was
+started with. A new run needs a folder that holds no other run. Whoever trains in a folder holds its lock (`lock_run`),
+so two runs never write to one folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-import torch
 from torch import Tensor
 
-from ..errors import FileError, InputError
-from ..intake.files import append_line, file_size, read_bytes, remove_file, remove_stale_temps, write_atomic
+from ..errors import DiskFullError, FileError, InputError
+from ..intake.files import (
+    append_line,
+    file_size,
+    read_bytes,
+    remove_file,
+    remove_stale_temps,
+    write_atomic,
+    write_parts_atomic,
+)
 from ..intake.folders import check_space, make_folder
-from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, MAX_TENSORS_BYTES, shown
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, shown
 from ..intake.locks import FolderLock, lock_folder
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json, read_json
-from ..intake.tensors import check_header, open_tensors, read_small_tensors, write_tensors
+from ..intake.tensors import check_header
 from .settings import TrainSettings
+from .state_files import FORMAT, FORMAT_VERSION, read_state, write_state
 from .trainer import Trainer
 
-FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
 SETTINGS, METRICS, BEST, LOCK = "settings.json", "metrics.jsonl", "best.safetensors", "run.lock"
+RESERVE, RESERVE_SPARE = "reserve.bin", 1 << 20  # spare: for the names of the tensors, and for metrics
 KEPT = 2
 STALE_SECONDS = 600  # no state takes this long to write, so an older temporary file was left by a kill
 # Settings that may change when a run resumes, since they do not affect the weights.
 CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
+Made = TypeVar("Made")
 _STATE = re.compile(r"state-(\d{8})\.safetensors")
 _LOG = logging.getLogger("omnivoice_nodes")
 
@@ -55,6 +64,10 @@ class RunFolder:
     def states(self) -> list[Path]:
         """Return the training states, the latest first."""
         return sorted(self.folder / name for name in os.listdir(self.folder) if _STATE.fullmatch(name))[::-1]
+
+    def saved_step(self) -> int:
+        """Return the step of the latest training state, by its name; 0 if there is none."""
+        return max((int(path.stem.rpartition("-")[2]) for path in self.states()), default=0)
 
     def resume(self, trainer: Trainer) -> bool:
         """Restore the latest intact training state; return False if there is no state yet. Damaged ones are logged.
@@ -75,36 +88,80 @@ class RunFolder:
             return True
         for reason in self._damaged.values():
             raise FileError(f"no training state in {shown_name(self.folder)} is intact ({reason}): name another folder")
+        self._cut_metrics(0)  # of a run that ended before its first state
         return False
 
     def save(self, trainer: Trainer) -> None:
-        """Write the training state and delete all but the last two; if that fails, warn."""
+        """Write the training state and delete all but the last two; raises FileError if it cannot be written."""
         tensors, numbers = trainer.state()
         path = self.folder / _state_name(numbers["step"])
+        if path in self._damaged:
+            remove_file(path)  # the writer does not replace files of another format
+            del self._damaged[path]
+        self.with_room(lambda: write_state(path, tensors, numbers))
+        intact = [state for state in self.states() if state not in self._damaged]
         try:
-            if path in self._damaged:
-                remove_file(path)  # the writer does not replace files of another format
-                del self._damaged[path]
-            write_state(path, tensors, numbers)
-            intact = [state for state in self.states() if state not in self._damaged]
             for old in [*intact[KEPT:], *self._damaged]:
                 remove_file(old)
             self._damaged.clear()
         except FileError as error:
-            _LOG.warning("the training state of step %d could not be written: %s", numbers["step"], error)
+            _LOG.warning("%s", error)
+
+    def with_room(self, write: Callable[[], Made]) -> Made:
+        """Return `write()`. If the disk is full, delete all training states but the newest intact one and try again.
+
+        Raises what `write` raises, DiskFullError if there was nothing to delete.
+        """
+        try:
+            return write()
+        except DiskFullError:
+            if not self._make_room():
+                raise
+            return write()
+
+    def _make_room(self) -> bool:
+        """Delete the training states older than the newest intact one; return whether there were any."""
+        newest, old = None, list[Path]()
+        for path in self.states():
+            if newest is None and path not in self._damaged and _is_intact(path):
+                newest = path
+            elif newest is not None:
+                old.append(path)
+        for path in old:
+            remove_file(path)
+            self._damaged.pop(path, None)
+            _LOG.warning("the disk is full: the training state %s was deleted to make room", path.name)
+        return bool(old)
+
+    def reserve(self, trainer: Trainer) -> None:
+        """Write a file as large as the LoRA, so that a disk that fills up has room for it; raises FileError.
+
+        A full fine-tune has no reserve, since its model is too large to be kept room for.
+        """
+        path, size = self.folder / RESERVE, _weight_bytes(trainer) + RESERVE_SPARE
+        if trainer.settings.method == "lora" and file_size(path) != size:
+            block = os.urandom(RESERVE_SPARE)  # zeros would take no room on a disk that compresses
+            parts = (block[: min(len(block), size - start)] for start in range(0, size, len(block)))
+            write_parts_atomic(path, parts, size=size)
+
+    def release(self) -> None:
+        """Delete the reserve, before the results are written; raises FileError."""
+        remove_file(self.folder / RESERVE)
 
     def check_space(self, trainer: Trainer) -> None:
-        """Raise FileError if the disk is too full for the training states of this run."""
-        weights = sum(4 * parameter.numel() for parameter in trainer.trained.values())
+        """Raise DiskFullError if the disk is too full for the training states of this run."""
+        weights = _weight_bytes(trainer)
         states = max(1, KEPT + 1 - len(self.states()))  # the oldest is deleted after the next one is written
         check_space(self.folder, 3 * states * weights + weights, action="written")  # AdamW has two moments
 
     def save_best(self, trainer: Trainer) -> None:
-        """Write the weights as the best so far; if that fails, warn."""
+        """Write the weights as the best so far; if that fails, warn. Raises DiskFullError."""
         weights = {name: t for name, t in trainer.state()[0].items() if name.startswith("weights.")}
         try:
             _discard_torn(self.folder / BEST)
-            write_state(self.folder / BEST, weights, {"step": trainer.step_count})
+            self.with_room(lambda: write_state(self.folder / BEST, weights, {"step": trainer.step_count}))
+        except DiskFullError:
+            raise
         except FileError as error:
             _LOG.warning("the best weights could not be written: %s", error)
 
@@ -119,10 +176,12 @@ class RunFolder:
         return {name.removeprefix("weights."): tensor for name, tensor in tensors.items()}, numbers["step"]
 
     def log(self, entry: Mapping[str, object]) -> None:
-        """Append a line of metrics; NaN and Inf become null. A failure is logged once and raises nothing."""
+        """Append a line of metrics; NaN and Inf become null. Raises DiskFullError; another failure is logged, once."""
         plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in entry.items()}
         try:
-            append_line(self.folder / METRICS, json.dumps(plain))
+            self.with_room(lambda: append_line(self.folder / METRICS, json.dumps(plain)))
+        except DiskFullError:
+            raise
         except FileError as error:
             if not self._warned:
                 _LOG.warning("metrics cannot be written: %s", error)
@@ -143,6 +202,18 @@ def _step_of(line: bytes) -> float:
         return math.inf  # cut short by a kill
     step = entry.get("step") if isinstance(entry, dict) else None
     return step if isinstance(step, int) else math.inf
+
+
+def _weight_bytes(trainer: Trainer) -> int:
+    return sum(4 * parameter.numel() for parameter in trainer.trained.values())
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        read_state(path)
+    except FileError:
+        return False
+    return True
 
 
 def _discard_torn(path: Path) -> None:
@@ -217,41 +288,3 @@ def _difference(found: object, own: Mapping[str, object]) -> str:
             return f"{name} was {shown(old.get(name))}, now {shown(new.get(name))}"
     words = {"data": "it was started on other clips", "base": "it was started from another model or LoRA"}
     return next((text for key, text in words.items() if found.get(key) != own[key]), "")
-
-
-def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
-    """Write a training state as one file, atomically. Raises FileError."""
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
-    metadata = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "numbers": json.dumps(dict(numbers)),
-        "sha256": _digest(plain, numbers),
-    }
-    write_tensors(path, plain, metadata)
-
-
-def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, int]]:
-    """Read what `write_state` wrote. Raises FileError for anything else, even a single changed byte."""
-    name = shown_name(path)
-    if file_size(path) <= MAX_TENSORS_BYTES:
-        tensors, metadata = read_small_tensors(path)
-    else:
-        with open_tensors(path) as source:
-            tensors, metadata = {key: source.get(key) for key in source.info}, dict(source.metadata)
-    if metadata.get("format") != FORMAT or metadata.get("format_version") != FORMAT_VERSION:
-        raise FileError(f"{name} is not a training state of format {FORMAT_VERSION}")
-    numbers = parse_json(metadata.get("numbers", "").encode(), name)
-    if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
-        raise FileError(f"{name} is damaged: its numbers are missing")
-    if metadata.get("sha256") != _digest(dict(sorted(tensors.items())), numbers):
-        raise FileError(f"{name} is damaged: its content does not match its hash")
-    return tensors, numbers
-
-
-def _digest(tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> str:
-    digest = hashlib.sha256(json.dumps(dict(numbers), sort_keys=True).encode())
-    for name, tensor in tensors.items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

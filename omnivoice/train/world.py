@@ -40,6 +40,10 @@ class World:
             dist.all_reduce(values)
         return values
 
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether any process has set its flag; every process gets the same answer. device: of the exchange."""
+        return bool(float(self.sum(torch.tensor(float(flag), device=device))))
+
     def agree(self, values: Tensor) -> bool:
         """Whether all processes have the same values, int64; every process gets the same answer."""
         if self.size == 1:

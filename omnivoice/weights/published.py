@@ -17,7 +17,7 @@ from ..errors import FileError, InputError
 from ..intake.downloads import PUBLIC_HUB, check_hub, download_file, part_bytes
 from ..intake.files import sha256_of
 from ..intake.folders import check_space, make_folder
-from ..intake.limits import shown
+from ..intake.limits import shown, shown_size
 from ..intake.tables import load_table
 
 OnProgress = Callable[[int, int], None]  # bytes received or checked so far, bytes in total; may raise to cancel
@@ -105,7 +105,7 @@ def download_model(model: PublishedModel, folder: Path, *, place: str, on_progre
             _download_missing(model, folder, missing)
         except FileError as error:
             raise FileError(f"{error}. Run this again to resume. {model.manual_steps(place)}") from error
-    return (*lines, *(f"{file.path}: downloaded, {file.size / 1e6:.1f} MB" for file, _ in missing))
+    return (*lines, *(f"{file.path}: downloaded, {shown_size(file.size)}" for file, _ in missing))
 
 
 def _with_progress(model: PublishedModel, on_progress: OnProgress) -> list[tuple[PublishedFile, _OnBytes]]:

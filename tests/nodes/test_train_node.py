@@ -424,6 +424,30 @@ def test_another_base_or_lora_before_is_another_run(train, pack: SimpleNamespace
     assert "; this run is in run-2" in report
 
 
+@pytest.mark.parametrize("step", [1, 2, 4])
+def test_a_disk_that_fills_up_ends_the_run_with_its_lora(
+    step: int, train, part, monkeypatch, output: Path, nodes: dict[str, type]
+) -> None:
+    """The states of `step` and after do not fit, though older ones are deleted. The LoRA does."""
+    runs, errors = part("train.run"), part("errors")
+    real, begun = runs.write_state, nodes["OmniVoiceTrainLoRA"].fingerprint_inputs(run_name="run")
+
+    def write_state(path: Path, *rest: object) -> None:
+        if path.name > f"state-{step:08d}":
+            raise errors.DiskFullError(f"cannot write {path.name}: the disk is full, 1 MB are needed: make room")
+        real(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "write_state", write_state)
+        lora, _, steps, report = train(steps=9, save_every=1)
+    assert lora and steps == step and f"stopped, since its files could not be written, at step {step} of 9" in report
+    assert f"cannot write state-{step:08d}.safetensors: the disk is full, 1 MB are needed: make room" in report
+    assert (output / "run" / "run.safetensors").is_file()
+    assert nodes["OmniVoiceTrainLoRA"].fingerprint_inputs(run_name="run") != begun  # not from the cache
+    report = train(steps=9, save_every=1)[3]
+    assert "finished at step 9" in report and (step == 1 or f"resumed: run was at step {step - 1}" in report)
+
+
 def test_a_disk_that_is_full_loses_nothing(train, pack: SimpleNamespace, monkeypatch, host) -> None:
     def full(*_: object, **__: object) -> None:
         raise pack.host.training.FileError("the disk is full")

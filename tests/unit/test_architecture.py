@@ -272,6 +272,17 @@ def rule_nothing_at_import(tree: ast.Module, room: str) -> list[str]:
     return bad
 
 
+def rule_one_function_shows_sizes(tree: ast.Module, room: str) -> list[str]:
+    """Bytes in a message: by `shown_size`, whose unit shows them, or as whole bytes."""
+    bad = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(v.value if isinstance(v, ast.Constant) else "\0" for v in node.values)
+            if re.search(r"\0 ?[KMGT]i?B\b", text):
+                bad.append(f"line {node.lineno}: {text!r} without shown_size")
+    return bad
+
+
 def functions(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
     """Yield (line, name, lines of the body) of every function."""
     for node in ast.walk(tree):
@@ -364,6 +375,11 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("engine", "if True:\n    torch.backends.cudnn.benchmark = True"),
         ("engine", "FAST = torch.cuda.is_available()"),
         ("engine", "for x in range(3):\n    pass"),
+    ],
+    rule_one_function_shows_sizes: [
+        ("weights", "f'{size / 1e9:.1f} GB free'"),
+        ("commands", "f'{n}MB'"),
+        ("host", "print(f'wrote {x} ({n:.0f} KiB)')"),
     ],
     rule_short_execute: [("load", "class A:\n    def execute(cls):\n" + "        x = 1\n" * 16)],
     rule_one_bridge: [

@@ -50,7 +50,7 @@ def test_interrupted_and_resumed(hub, tmp_path: Path, monkeypatch: pytest.Monkey
         if done > 1_000_000:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(download, "show_megabytes", stop)
+    monkeypatch.setattr(download, "show_bytes", stop)
     assert main(["download", "--to", str(tmp_path)]) == 130
     monkeypatch.undo()
     assert (tmp_path / "audio_tokenizer" / "model.safetensors.part").stat().st_size > 900_000
@@ -61,8 +61,8 @@ def test_counter_on_a_terminal_and_silence_in_a_file(monkeypatch: pytest.MonkeyP
         def isatty(self) -> bool:
             return True
 
-    for stream, drawn in ((Terminal(), "\r1.5 of 3.0 MB\r3.0 of 3.0 MB\n"), (io.StringIO(), "")):
+    for stream, drawn in ((Terminal(), f"\r{'1.5 MB of 3 MB':<24}\r{'3 MB of 3 MB':<24}\n"), (io.StringIO(), "")):
         monkeypatch.setattr(sys, "stderr", stream)
-        download.show_megabytes(1_500_000, 3_000_000)
-        download.show_megabytes(3_000_000, 3_000_000)
+        download.show_bytes(1_500_000, 3_000_000)
+        download.show_bytes(3_000_000, 3_000_000)
         assert stream.getvalue() == drawn

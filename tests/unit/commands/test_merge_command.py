@@ -25,7 +25,7 @@ def test_a_folder(checkpoint, loras, tmp_path, capsys):
     out = tmp_path / "merged"
     assert merge(checkpoint, loras, out, "--strength", "0.5", "--strength", "-1", "--dtype", "fp32") == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"wrote {out} (0.00 GB in 7 files)"
+    assert said[0] == f"wrote {out} (4.76 MB in 7 files)"
     assert said[1:] == [
         "  with 21 LoRA A/B pairs (rank 4, scale 2) of plain at strength 0.5",
         "  with 9 LoRA A/B pairs (rank 3, scale 2) of llm_only at strength -1",
@@ -39,7 +39,7 @@ def test_a_folder(checkpoint, loras, tmp_path, capsys):
 def test_one_file(checkpoint, loras, tmp_path, capsys):
     out = tmp_path / "merged.safetensors"
     assert merge(checkpoint, loras[:1], out) == 0
-    assert capsys.readouterr().out.startswith(f"wrote {out} (0.00 GB in 1 file)\n  with 21 LoRA A/B pairs")
+    assert capsys.readouterr().out.startswith(f"wrote {out} (2.84 MB in 1 file)\n  with 21 LoRA A/B pairs")
     files = locate_checkpoint(checkpoint)
     wanted = export_checkpoint(
         files, tmp_path / "wanted.safetensors", loras=[(read_lora(loras[0], files.lm_config), 1.0)]

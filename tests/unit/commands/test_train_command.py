@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -20,7 +21,9 @@ from omnivoice.commands import train as command
 from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
-from omnivoice.errors import InputError
+from omnivoice.errors import DiskFullError, InputError
+from omnivoice.intake import files
+from omnivoice.train import run as run_module
 from omnivoice.train.run import RunFolder, lock_run
 from omnivoice.train.settings import PRESETS, TrainSettings
 from omnivoice.train.trainer import Pace, StepReport
@@ -136,6 +139,56 @@ def test_ctrl_c_keeps_the_lora_and_the_command_resumes(
     assert "resumed from step 3" in capsys.readouterr().out
     assert losses(run) == whole
     assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_full_disk_ends_the_run_with_its_lora(
+    step: int, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The states of `step` and after do not fit, though older ones are deleted. The LoRA does."""
+    write(config.parent, {"save_every": 1})
+    real = run_module.write_state
+
+    def write_state(path: Path, *rest: object) -> None:
+        if path.name > f"state-{step:08d}":
+            raise DiskFullError(f"cannot write {path.name}: the disk is full, 1 MB are needed: make room")
+        real(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "write_state", write_state)
+        assert main(["train", str(config)]) == 1
+    said = capsys.readouterr()
+    assert f"stopped, since its files could not be written, after {step} of 4 steps" in said.out
+    assert "wrote " in said.out and (config.parent / "runs" / "anna" / "anna.safetensors").exists()
+    goes_on = f"goes on from step {step - 1}" if step > 1 else "begins again at step 1"
+    assert f"error: cannot write state-{step:08d}.safetensors: the disk is full" in said.err
+    assert said.err.endswith(f": make room. The same command {goes_on}.\n")
+    assert main(["train", str(config)]) == 0
+    assert "finished after 4 of 4 steps" in capsys.readouterr().out
+    assert not (config.parent / "runs" / "anna" / "reserve.bin").exists()
+
+
+@pytest.mark.parametrize("failing", ["anna.safetensors", "anna-best.safetensors", "adapter_model.safetensors"])
+def test_a_result_that_does_not_fit_is_named(
+    failing: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(config.parent, {"validation": 0.25, "validate_every": 2})
+    real = files._write_synced
+
+    def full(temp: Path, parts: object) -> None:
+        if temp.name.startswith(f".{failing}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(temp, parts)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_write_synced", full)
+        assert main(["train", str(config)]) == 1
+    said, folder = capsys.readouterr(), config.parent / "runs" / "anna"
+    assert re.search(rf"error: cannot write {failing}: the disk is full, .* are needed: make room\. The same", said.err)
+    names = ["anna.safetensors", "anna-best.safetensors", "adapter_model.safetensors"]
+    there = [(folder / "adapter" / name if "adapter" in name else folder / name).exists() for name in names]
+    assert there == [names.index(name) < names.index(failing) for name in names]
+    assert main(["train", str(config)]) == 0 and (folder / "adapter" / "adapter_model.safetensors").exists()
 
 
 def test_training_starts_from_a_lora(config: Path) -> None:

@@ -313,7 +313,7 @@ def test_disk_full(get, hub, monkeypatch: pytest.MonkeyPatch) -> None:
             return super().write(data[:50_000])  # type: ignore[index]
 
     monkeypatch.setattr(downloads, "FileIO", Small)
-    with pytest.raises(FileError, match=r"the disk is full: 1\.\d MB of w\.safetensors are still missing; make room"):
+    with pytest.raises(FileError, match=r"the disk is full: 1\.\d\d MB of w\.safetensors are still missing; make room"):
         get()
     assert len(hub.seen) == 1 and get.part.read_bytes() == DATA[: get.part.stat().st_size]
     monkeypatch.setattr(downloads, "FileIO", FileIO)

@@ -125,5 +125,5 @@ def test_check_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     check_space(tmp_path, 2_000_000_000)
     check_space(tmp_path, 0)
-    with pytest.raises(FileError, match=r"has 4\.0 GB free, 3\.3 GB are to be written and 1\.1 GB must stay free"):
+    with pytest.raises(FileError, match=r"has 4 GB free, 3\.3 GB are to be written and 1\.07 GB must stay free"):
         check_space(tmp_path, 3_300_000_000)

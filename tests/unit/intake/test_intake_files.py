@@ -174,7 +174,7 @@ def test_long_and_foreign_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.ENOSPC, r"the disk is full, 0\.0 MB are needed: make room$"),
+        (errno.ENOSPC, r"the disk is full, 6 KB are needed: make room$"),
         (errno.EROFS, r"write-protected: choose another folder$"),
         (errno.EACCES, r"write-protected: choose another folder$"),
         (errno.EIO, r"^cannot write a: "),

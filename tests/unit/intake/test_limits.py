@@ -20,6 +20,7 @@ from omnivoice.intake.limits import (
     check_number,
     check_text_length,
     shown,
+    shown_size,
 )
 
 INTEGERS = [name for name, limit in LIMITS.items() if limit.integer]
@@ -189,11 +190,47 @@ def test_text_length() -> None:
         check_text_length({}, name="voice text")
 
 
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1 KB"),
+        (1234, "1.23 KB"),
+        (999_499, "999 KB"),
+        (999_500, "1 MB"),
+        (49_380_000, "49.4 MB"),
+        (280_000_000, "280 MB"),
+        (3_263_000_000, "3.26 GB"),
+        (1_500_000_000_000, "1.5 TB"),
+        (5 * 10**16, "50000 TB"),
+    ],
+)
+def test_a_size_has_the_unit_that_shows_it(count: int, text: str) -> None:
+    assert shown_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "text"),
+    [
+        (1000, 2000, "2 KB"),
+        (1_000_000, 1_000_001, "1.000001 MB"),
+        (268_435_456, 268_435_457, "268.435457 MB"),
+        (268_435_456, 294_000_000, "294 MB"),
+        (5, 6, "6 bytes"),
+        (7, 7, "7 bytes"),
+    ],
+)
+def test_a_size_over_a_limit_never_looks_equal_to_it(limit: int, count: int, text: str) -> None:
+    assert shown_size(count, unlike=limit) == text
+
+
 def test_audio_limits() -> None:
     check_audio_size("a", MAX_AUDIO_SECONDS * 24_000, 1, 24_000)
     with pytest.raises(AudioError, match=r"^a must be at most 600 seconds long, got 601$"):
         check_audio_size("a", 601 * 24_000, 1, 24_000)
-    with pytest.raises(AudioError, match=r"^a must be at most 256 MB decoded, got 352: shorten it$"):
+    with pytest.raises(AudioError, match=r"^a must be at most 268 MB decoded, got 369 MB: shorten it$"):
         check_audio_size("a", 60 * 192_000, 8, 192_000)
     for channels, rate in ((0, 24_000), (9, 24_000), (65_535, 24_000), (1, 3_999), (1, 384_001), (1, 0), (1, 2**32)):
         with pytest.raises(AudioError, match=r"^a must have "):

@@ -127,7 +127,7 @@ def test_full_disk_is_reported_once_and_leaves_nothing_broken(kept: Path, monkey
     store.write("c", CODES)
     (note,) = store.notes
     assert note.startswith("codes cannot be cached in c and will be encoded again: cannot write")
-    assert "the disk is full, 0.0 MB are needed" in note
+    assert "the disk is full, 856 bytes are needed" in note
     monkeypatch.undo()
     assert [path for path in kept.rglob("*") if path.is_file()] == [entry(kept)]
     store.write("b", CODES)

@@ -210,21 +210,6 @@ def test_states_without_settings_are_not_taken_for_new(copied: Path) -> None:
         open_run(copied, SMALL, data="clips", base="model")
 
 
-def test_a_full_disk_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    whole, _ = run(tmp_path / "whole")
-
-    def full(*_: object) -> None:
-        raise OSError(28, os.strerror(28))
-
-    trainer = tiny_trainer()
-    opened = open_run(tmp_path / "full", trainer.settings, data="clips", base="model")
-    monkeypatch.setattr("omnivoice.intake.files._write_synced", full)
-    assert train(trainer, opened).reason == "finished"
-    assert_equal(whole, trainer)
-    assert "the disk is full" in caplog.text and "step 6" in caplog.text
-    assert not [name for name in os.listdir(tmp_path / "full") if name.endswith(".ovtmp")]
-
-
 def test_a_state_is_one_file_with_a_hash(tmp_path: Path) -> None:
     tensors = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(2), "empty": torch.zeros(0)}
     write_state(tmp_path / "state.safetensors", tensors, {"step": 3})

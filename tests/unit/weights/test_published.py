@@ -49,7 +49,7 @@ def test_only_the_list_can_be_named(name: object) -> None:
 def test_fetched_once(model, hub, tmp_path: Path) -> None:
     folder, progress = tmp_path / "a" / "OmniVoice", []
     lines = fetch(model, folder, progress)
-    assert lines == ("config.json: downloaded, 0.0 MB", "audio_tokenizer/model.safetensors: downloaded, 3.1 MB")
+    assert lines == ("config.json: downloaded, 8 bytes", "audio_tokenizer/model.safetensors: downloaded, 3.07 MB")
     assert {path: (folder / path).read_bytes() for path in hub.files} == hub.files
     assert progress[-1] == (model.size, model.size) and progress == sorted(progress)
     assert len(hub.seen) == 2 and all(token is None for _, _, token in hub.seen)
@@ -118,5 +118,5 @@ def test_room_is_asked_for_what_is_missing(model, hub, tmp_path: Path, monkeypat
     usage = type("usage", (), {"free": 5})
     monkeypatch.undo()
     monkeypatch.setattr("omnivoice.intake.folders.shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(FileError, match=r"has 0\.0 GB free"):
+    with pytest.raises(FileError, match=r"has 5 bytes free"):
         fetch(model, tmp_path / "elsewhere")

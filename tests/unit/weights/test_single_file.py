@@ -256,11 +256,11 @@ def test_on_the_command_line(checkpoint, root, tmp_path, capsys, monkeypatch):
     assert main(["export", "--model", str(checkpoint), "-o", str(out), *options]) == 0
     said = capsys.readouterr().out
     described = "9 LoRA A/B pairs (rank 3, scale 2) of llm_only at strength 0.5"
-    assert said == f"wrote {out} (0.00 GB in 1 file)\n  with {described}\n"
+    assert said == f"wrote {out} (2.84 MB in 1 file)\n  with {described}\n"
     assert main(["export", "--model", str(checkpoint), "-o", "model.bin"]) == 1
     assert "the output must end in .safetensors, got 'model.bin'" in capsys.readouterr().err
     monkeypatch.delenv("OMNIVOICE_MODEL", raising=False)
     assert main(["info"]) == 0  # found in models/omnivoice
-    assert f"model: {out} (0.00 GB in 1 files)" in capsys.readouterr().out
+    assert f"model: {out} (2.84 MB in 1 file)" in capsys.readouterr().out
     assert main(["speak", "Hello.", "-o", str(tmp_path / "a.wav"), "--steps", "2"]) == 0
     assert (tmp_path / "a.wav").stat().st_size > 10_000

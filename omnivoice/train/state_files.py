@@ -1,0 +1,62 @@
+"""The file of a training state: its tensors and numbers, with a hash of them.
+
+It is written to a temporary file and renamed. A kill therefore leaves the old file or the new one, and a file that is
+damaged later does not match its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from ..errors import FileError
+from ..intake.files import file_size
+from ..intake.limits import MAX_TENSORS_BYTES
+from ..intake.paths import shown_name
+from ..intake.strict_json import parse_json
+from ..intake.tensors import open_tensors, read_small_tensors, write_tensors
+
+FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
+
+
+def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
+    """Write a training state as one file, atomically. Raises FileError."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
+    metadata = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "numbers": json.dumps(dict(numbers)),
+        "sha256": _digest(plain, numbers),
+    }
+    write_tensors(path, plain, metadata)
+
+
+def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, int]]:
+    """Read what `write_state` wrote. Raises FileError for anything else, even a single changed byte."""
+    name = shown_name(path)
+    if file_size(path) <= MAX_TENSORS_BYTES:
+        tensors, metadata = read_small_tensors(path)
+    else:
+        with open_tensors(path) as source:
+            tensors, metadata = {key: source.get(key) for key in source.info}, dict(source.metadata)
+    if metadata.get("format") != FORMAT or metadata.get("format_version") != FORMAT_VERSION:
+        raise FileError(f"{name} is not a training state of format {FORMAT_VERSION}")
+    numbers = parse_json(metadata.get("numbers", "").encode(), name)
+    if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
+        raise FileError(f"{name} is damaged: its numbers are missing")
+    if metadata.get("sha256") != _digest(dict(sorted(tensors.items())), numbers):
+        raise FileError(f"{name} is damaged: its content does not match its hash")
+    return tensors, numbers
+
+
+def _digest(tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> str:
+    digest = hashlib.sha256(json.dumps(dict(numbers), sort_keys=True).encode())
+    for name, tensor in tensors.items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
