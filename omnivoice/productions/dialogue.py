@@ -1,9 +1,9 @@
 """Dialogue: a script and a cast become one recording.
 
-A speaker with a voice uses it in every line. A speaker who has a design, or nothing, is given a voice by one of his own
-lines, the first of at least two seconds, so that it is the same person through the whole script. A line shorter than
-that is spoken in the context of the speaker's nearest earlier line (or later one, if there is none), whose codes and
-text are put before the voice's. So there are at most three runs: lines that make a voice together with long lines of
+A speaker with a voice uses it in every line. A speaker who has a design, or nothing, is given a voice by one of their
+own lines, the first of at least two seconds, so that it is the same person through the whole script. A shorter line
+continues the speaker's nearest earlier line (or a later one, if there is none), which serves as its voice; the
+measurement is in docs/script.md. So there are at most three runs: lines that make a voice together with long lines of
 given voices, then other long lines, then short ones. Each run is one batch.
 """
 
@@ -13,13 +13,11 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
 from ..constants import SAMPLE_RATE
-from ..errors import InputError
-from ..intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_number, check_switch
-from ..text.script import Script, ScriptLine, speaker_names
-from ..types import GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
+from ..intake.limits import check_number, check_switch
+from ..text.script import Script, ScriptLine
+from ..types import GenerationRequest, Speech, VoicePrompt, Waveform
+from .cast import Cast
 from .lines import SpeakRequests, SpokenLine, equal_gains, estimated_seconds, joined, naming_line, placed
 
 SHORT_SECONDS = 2.0
@@ -27,20 +25,10 @@ _SEEDS = 2**64
 
 
 @dataclass(frozen=True)
-class Speaker:
-    """One member of the cast: with a voice, a design, both, or neither. language: of lines that set none."""
-
-    name: str
-    voice: VoicePrompt | None = None
-    design: VoiceDesign | str | None = None
-    language: str | None = None
-
-
-@dataclass(frozen=True)
 class DialogueOptions:
     """gap_seconds: silence between two lines of one speaker. change_seconds: between lines of two speakers. A pause in
-    the script replaces them. equal_loudness: make all speakers equally loud. context: speak short lines in the context
-    of another line."""
+    the script replaces them. equal_loudness: make all speakers equally loud. context: short lines continue a longer
+    one."""
 
     gap_seconds: float = 0.3
     change_seconds: float = 0.5
@@ -58,11 +46,7 @@ class Dialogue:
 
 
 def speak_dialogue(
-    script: Script,
-    cast: Sequence[Speaker],
-    base: GenerationRequest,
-    speak: SpeakRequests,
-    options: DialogueOptions | None = None,
+    script: Script, cast: Cast, base: GenerationRequest, speak: SpeakRequests, options: DialogueOptions | None = None
 ) -> Dialogue:
     """Return the script as it is spoken by the cast.
 
@@ -71,9 +55,7 @@ def speak_dialogue(
     anything is spoken.
     """
     options = _checked(options or DialogueOptions())
-    speakers = dict(zip(speaker_names([one.name for one in cast]).values(), cast))
-    requests = _requests(script, speakers, base)
-    work = _Work(script.lines, requests, speak, options.context)
+    work = _Work(script.lines, _requests(script, cast, base), speak, options.context)
     speeches = work.run()
     lines = placed(
         [
@@ -95,22 +77,13 @@ def _checked(options: DialogueOptions) -> DialogueOptions:
     return DialogueOptions(gap, change, equal, context)
 
 
-def _requests(script: Script, speakers: dict[str, Speaker], base: GenerationRequest) -> list[GenerationRequest]:
+def _requests(script: Script, cast: Cast, base: GenerationRequest) -> list[GenerationRequest]:
     seed = secrets.randbelow(2**32) if base.seed is None else base.seed
     requests = []
     for index, line in enumerate(script.lines):
-        speaker = speakers.get(line.speaker or "")
-        if speaker is None:
-            raise InputError(f"line {line.number}: nobody in the cast is called {line.speaker!r}")
-        given = {
-            "text": line.text,
-            "voice": speaker.voice,
-            "design": speaker.design,
-            "language": speaker.language or base.language,
-            "seed": (seed + index) % _SEEDS,
-            "pad_seconds": 0.0,
-        }
-        requests.append(replace(base, **{**given, **line.overrides}))
+        request = cast.find(line.speaker).request(base, line.text)
+        request = replace(request, seed=(seed + index) % _SEEDS, pad_seconds=0.0)
+        requests.append(replace(request, **line.overrides))
     return requests
 
 
@@ -179,25 +152,15 @@ class _Work:
         return makers
 
     def _context(self, index: int) -> VoicePrompt | None:
-        """Return the voice of a short line: that of its speaker, with the nearest long line before it as context."""
+        """Return the voice of a short line: the speaker's last long line, else the next one, else the own voice."""
         voice = self.requests[index].voice
         near = [i for i in self._others(index) if i in self.done and i not in self.short]
         if voice is None or not near:
             return voice
         before = [i for i in near if i < index]
         speech = self.done[before[-1] if before else near[0]]
-        return in_context(voice, speech)
+        return replace(voice, codes=speech.codes[-1], text=speech.chunks[-1])
 
     def _speak(self, indices: Sequence[int]) -> None:
         if indices:
             self.done.update(zip(indices, self.speak([self.requests[i] for i in indices])))
-
-
-def in_context(voice: VoicePrompt, speech: Speech) -> VoicePrompt:
-    """Return `voice` with the last chunk of `speech` before it; without it, if that would be too long for a voice."""
-    codes, text = speech.codes[-1], speech.chunks[-1]
-    if codes.shape == voice.codes.shape and bool(torch.equal(codes, voice.codes)):
-        return voice  # the line that made the voice
-    both = replace(voice, codes=torch.cat([codes, voice.codes], dim=1), text=f"{text} {voice.text}".strip())
-    fits = both.frames <= MAX_VOICE_FRAMES and len(both.text) <= MAX_VOICE_TEXT_CHARS
-    return both if fits and voice.text else voice
