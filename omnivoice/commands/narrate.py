@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
+import torch
 from torch import Tensor
 
 from ..constants import SAMPLE_RATE
@@ -19,6 +19,7 @@ from ..intake.files import write_atomic
 from ..intake.riff import pcm16_head
 from ..productions.long import LongPlan, MadePart, Progress, plan_long, samples_of, speak_long
 from ..productions.parts import PartsInMemory, PartStore
+from ..productions.timings import timed_line, timings_json
 from ..train.trainer import clock
 from ..types import GenerationRequest
 from .models import add_lora_options, add_model_options, load_identified
@@ -62,8 +63,7 @@ def run(options: argparse.Namespace) -> None:
         sample_rate=SAMPLE_RATE,
         marks=chapter_marks(long, made),
     )
-    times = json.dumps(times_of(long, made), ensure_ascii=False, indent=1)
-    write_atomic(output.with_name(output.name + TIMES), times.encode())
+    write_atomic(output.with_name(output.name + TIMES), times_of(long, made, store).encode())
     if not options.keep_parts:
         store.remove([part.key for part in made])
     for warning in (*warnings, *long.warnings):
@@ -107,14 +107,15 @@ def chapter_marks(long: LongPlan, made: Sequence[MadePart]) -> list[tuple[int, s
     return [(firsts[number], title) for number, title in enumerate(long.chapters) if number in firsts]
 
 
-def times_of(long: LongPlan, made: Sequence[MadePart]) -> dict[str, object]:
-    """Return chapters and parts with their times in seconds, for a JSON file."""
-    chapters = [{"title": title, "start": at / SAMPLE_RATE} for at, title in chapter_marks(long, made)]
-    parts = [
-        {"text": part.text, "start": part.start / SAMPLE_RATE, "end": part.end / SAMPLE_RATE, "seed": part.seed}
-        for part in made
-    ]
-    return {"seconds": (made[-1].end + long.tail) / SAMPLE_RATE, "chapters": chapters, "parts": parts}
+def times_of(long: LongPlan, made: Sequence[MadePart], store: PartStore) -> str:
+    """Return chapters, parts and words with their times, as JSON."""
+    chapters = [{"title": title, "start": round(at / SAMPLE_RATE, 4)} for at, title in chapter_marks(long, made)]
+    lines = []
+    for one in made:
+        part = store.read(one.key)
+        samples = torch.zeros(1, one.end - one.start) if part is None else part.samples[None].float()
+        lines.append(timed_line(one.text, one.start, samples))
+    return timings_json(lines, (made[-1].end + long.tail) / SAMPLE_RATE, seed=long.seed, chapters=chapters)
 
 
 def _show(part: MadePart, samples: Tensor, progress: Progress) -> None:

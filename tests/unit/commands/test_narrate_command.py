@@ -66,11 +66,12 @@ def test_times_and_chapters_are_those_of_the_file(run: Run) -> None:
         samples = memoryview(file.readframes(file.getnframes())).cast("h")
         assert file.getnframes() / 24_000 == pytest.approx(times["seconds"])
     assert [chapter["title"] for chapter in times["chapters"]] == ["Morning", "Evening"]
-    assert [part["text"] for part in times["parts"]][::3] == ["Morning", "Evening"]
-    assert [part["seed"] for part in times["parts"]] == [5, 6, 7, 8, 9]
-    for before, after in zip(times["parts"], times["parts"][1:]):
+    assert [part["text"] for part in times["lines"]][::3] == ["Morning", "Evening"]
+    assert times["seed"] == 5
+    assert [word["word"] for word in times["lines"][2]["words"]] == ["We", "waited", "for", "the", "old", "train."]
+    for before, after in zip(times["lines"], times["lines"][1:]):
         assert not any(samples[round(before["end"] * 24_000) : round(after["start"] * 24_000)])
-    assert times["parts"][2]["start"] - times["parts"][1]["end"] == pytest.approx(1.0)
+    assert times["lines"][2]["start"] - times["lines"][1]["end"] == pytest.approx(1.0)
 
 
 def test_another_seed_or_model_setting_makes_other_parts(run: Run) -> None:

@@ -1,0 +1,177 @@
+"""When what is said: lines exactly, words by a recogniser or by an estimate that says so; as JSON, SRT and frames.
+
+A line begins and ends where its samples do. The words of a line share the time between its first and last sound by
+their weight in the estimate of durations (`text.duration`), which docs/script.md compares with a recogniser's times.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from torch import Tensor
+
+from ..constants import SAMPLE_RATE
+from ..errors import InputError, OmniVoiceError
+from ..intake.limits import check_number, shown
+from ..intake.strict_json import parse_json
+from ..text.characters import is_spoken, is_unspaced
+from ..text.duration import text_weight
+from .cues import Cue
+from .lines import SpokenLine
+from .subtitle_writer import srt_text
+
+ESTIMATED, RECOGNISED = "estimated", "recognised"
+WINDOW = SAMPLE_RATE // 100
+QUIET = 0.03  # of the peak; a window whose own peak is below it is silence
+_UNSPOKEN = re.compile(r"\[[^\[\]\n]{1,200}\]|<[^<>\n]{1,100}>|\{[^{}\n]{1,100}\}")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class TimedWord:
+    """One word and its time in seconds."""
+
+    word: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class TimedLine:
+    """One line and its time in seconds. words_are: ESTIMATED or RECOGNISED."""
+
+    text: str
+    start: float
+    end: float
+    speaker: str | None = None
+    words: tuple[TimedWord, ...] = ()
+    words_are: str = ESTIMATED
+
+
+def timed_lines(lines: Sequence[SpokenLine]) -> list[TimedLine]:
+    """Return placed lines with their words."""
+    return [timed_line(line.text, line.start, line.samples, line.speaker) for line in lines]
+
+
+def timed_line(text: str, start: int, samples: Tensor, speaker: str | None = None) -> TimedLine:
+    """Return the line of a text. start: of its `samples` [1, N] in the recording, in samples."""
+    first, last = sounding(samples)
+    words = estimated_words(text, (start + first) / SAMPLE_RATE, (start + last) / SAMPLE_RATE)
+    return TimedLine(text, start / SAMPLE_RATE, (start + samples.shape[1]) / SAMPLE_RATE, speaker, tuple(words))
+
+
+def sounding(samples: Tensor) -> tuple[int, int]:
+    """Return the first sample of the first window of 10 ms that is not silent, and the end of the last one."""
+    peaks = [float(window.abs().max()) for window in samples[0].split(WINDOW)]
+    loud = [i for i, peak in enumerate(peaks) if peak > QUIET * max(peaks)]
+    return (loud[0] * WINDOW, min((loud[-1] + 1) * WINDOW, samples.shape[1])) if loud else (0, samples.shape[1])
+
+
+def estimated_words(text: str, start: float, end: float) -> Iterator[TimedWord]:
+    """Yield the words of `text` with the share of the time from `start` to `end` that their weight has.
+
+    Tags, pauses and phonemes in brackets are no words. In scripts without spaces each character is one.
+    """
+    words = [word for word in words_of(text) if any(map(is_spoken, word))]
+    weights = [text_weight(word) for word in words]
+    total, done = math.fsum(weights) or 1.0, 0.0
+    for word, weight in zip(words, weights):
+        yield TimedWord(word, start + (end - start) * done / total, start + (end - start) * (done + weight) / total)
+        done += weight
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text with their punctuation; each Han and kana character is one."""
+    found: list[str] = []
+    for match in _WORD.finditer(_UNSPOKEN.sub(" ", text)):
+        current = ""
+        for char in match[0]:
+            if current and is_spoken(char) and (_is_word(char) or any(map(_is_word, current))):
+                found.append(current)
+                current = ""
+            current += char
+        found.append(current)
+    return found
+
+
+def _is_word(char: str) -> bool:
+    return is_unspaced(char) and ("\u2e80" <= char <= "\u9fff" or char >= "\uf900")
+
+
+def timings_json(lines: Sequence[TimedLine], seconds: float, **more: object) -> str:
+    """Return the times as JSON, which `parse_timings` reads; in seconds, rounded to 0.1 ms. more: other entries."""
+    rows = [
+        {
+            "start": round(line.start, 4),
+            "end": round(line.end, 4),
+            "speaker": line.speaker,
+            "text": line.text,
+            "words_are": line.words_are,
+            "words": [{"word": w.word, "start": round(w.start, 4), "end": round(w.end, 4)} for w in line.words],
+        }
+        for line in lines
+    ]
+    return json.dumps({"seconds": round(seconds, 4), **more, "lines": rows}, ensure_ascii=False, indent=1)
+
+
+def parse_timings(text: object) -> list[TimedLine]:
+    """Return the lines of `timings_json`; raises InputError for anything else."""
+    try:
+        table = parse_json(text.encode() if isinstance(text, str) else b"", "timings")
+        rows = table.get("lines") if isinstance(table, dict) else None
+        if not isinstance(rows, list):
+            raise InputError("there are no lines in it")
+        return [_line(row) for row in rows]
+    except (OmniVoiceError, KeyError, TypeError) as error:
+        raise InputError(
+            f"timings must be the timings output of a node or the JSON file of narrate, got {shown(text)}"
+        ) from error
+
+
+def _line(row: Any) -> TimedLine:
+    if not isinstance(row, dict):
+        raise InputError("a line is not an object")
+    words = tuple(TimedWord(str(word["word"]), *_times(word)) for word in row.get("words") or ())
+    speaker = row.get("speaker")
+    return TimedLine(
+        str(row["text"]), *_times(row), None if speaker is None else str(speaker), words, str(row.get("words_are", ""))
+    )
+
+
+def _times(row: Any) -> tuple[float, float]:
+    start, end = (check_number("seconds", row[key]) for key in ("start", "end"))
+    return start, end
+
+
+def srt_of(lines: Sequence[TimedLine], *, words: bool = False) -> str:
+    """Return the lines, or each word, as SRT."""
+    if not words:
+        return srt_text([_cue(i, line.start, line.end, line.text, line.speaker) for i, line in enumerate(lines, 1)])
+    every = [word for line in lines for word in line.words]
+    return srt_text([_cue(i, word.start, word.end, word.word, None) for i, word in enumerate(every, 1)])
+
+
+def _cue(number: int, start: float, end: float, text: str, speaker: str | None) -> Cue:
+    return Cue(number, round(start * 1000), round(end * 1000), " ".join(text.split()), speaker)
+
+
+def frames_json(lines: Sequence[TimedLine], fps: float, *, words: bool = False) -> str:
+    """Return [{"frame", "last_frame", "text"}] at `fps` as JSON: the video frames, from 0, in which a line or word is
+    heard first and last."""
+    rate = Fraction(check_number("fps", fps))
+    timed = (
+        [(w.word, w.start, w.end) for line in lines for w in line.words]
+        if words
+        else [(line.text, line.start, line.end) for line in lines]
+    )
+    rows = []
+    for text, start, end in timed:
+        first = math.floor(Fraction(start) * rate)
+        rows.append({"frame": first, "last_frame": max(first, math.ceil(Fraction(end) * rate) - 1), "text": text})
+    return json.dumps(rows, ensure_ascii=False, indent=1)

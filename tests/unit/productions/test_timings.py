@@ -1,0 +1,115 @@
+"""Timings: lines and words in seconds, as JSON, SRT and video frames; exact where they can be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from omnivoice.constants import SAMPLE_RATE
+from omnivoice.errors import InputError
+from omnivoice.productions.timings import (
+    TimedLine,
+    TimedWord,
+    estimated_words,
+    frames_json,
+    parse_timings,
+    sounding,
+    srt_of,
+    timed_line,
+    timings_json,
+    words_of,
+)
+
+LINES = [
+    TimedLine("Hello, Anna.", 0.0, 1.2, "Bob", (TimedWord("Hello,", 0.1, 0.6), TimedWord("Anna.", 0.6, 1.1))),
+    TimedLine("你好。", 1.7, 2.5, None, (TimedWord("你", 1.7, 2.1), TimedWord("好。", 2.1, 2.5))),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello, Anna.", ["Hello,", "Anna."]),
+        ("  a\nb  c ", ["a", "b", "c"]),
+        ("你好，Anna！", ["你", "好，", "Anna！"]),
+        ("สวัสดี ครับ", ["สวัสดี", "ครับ"]),
+        ("カタカナ「です」。", ["カ", "タ", "カ", "ナ「", "で", "す」。"]),
+        ("[laughter] Ha [pause 1s] ha [B EY1 S]", ["Ha", "ha"]),
+        ("don't—stop", ["don't—stop"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+def test_words_share_the_time_by_weight() -> None:
+    one, two = estimated_words("ab abcd ?!", 1.0, 2.2)
+    assert (one.word, two.word) == ("ab", "abcd")
+    assert (one.start, one.end, two.start, two.end) == pytest.approx((1.0, 1.4, 1.4, 2.2))
+
+
+@pytest.mark.parametrize(
+    ("lead", "sound", "tail"), [(0, 2400, 0), (2400, 4800, 1200), (240, 240, 0), (0, 100, 0), (9600, 2400, 9600)]
+)
+def test_words_begin_and_end_with_the_sound(lead: int, sound: int, tail: int) -> None:
+    samples = torch.cat([torch.zeros(lead), torch.full((sound,), 0.5), torch.full((tail,), 0.001)])[None]
+    assert sounding(samples) == (lead, lead + sound)
+    line = timed_line("Yes.", 4800, samples)
+    assert (line.start, line.end) == (0.2, (4800 + lead + sound + tail) / SAMPLE_RATE)
+    assert (line.words[0].start, line.words[-1].end) == pytest.approx(
+        ((4800 + lead) / SAMPLE_RATE, (4800 + lead + sound) / SAMPLE_RATE)
+    )
+
+
+def test_silence_has_no_sound_to_find() -> None:
+    assert sounding(torch.zeros(1, 1000)) == (0, 1000)
+
+
+def test_json_comes_back() -> None:
+    text = timings_json(LINES, 2.5)
+    assert parse_timings(text) == LINES
+    assert json.loads(text)["seconds"] == 2.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "[]x",
+        "3",
+        "{}",
+        '{"lines": 3}',
+        '{"lines": [3]}',
+        '{"lines": [{"text": "a"}]}',
+        '{"lines": [{"start": "b"}]}',
+    ],
+)
+def test_other_texts_are_refused(text: object) -> None:
+    with pytest.raises(InputError, match="timings must be the timings output of a node"):
+        parse_timings(text)
+
+
+def test_subtitles_of_lines_and_words() -> None:
+    assert srt_of(LINES) == (
+        "1\n00:00:00,000 --> 00:00:01,200\nBob: Hello, Anna.\n\n2\n00:00:01,700 --> 00:00:02,500\n你好。\n"
+    )
+    assert srt_of(LINES, words=True).startswith("1\n00:00:00,100 --> 00:00:00,600\nHello,\n\n2\n00:00:00,600")
+
+
+@pytest.mark.parametrize(
+    ("fps", "frames"), [(25, [(0, 29), (42, 62)]), (24, [(0, 28), (40, 59)]), (29.97, [(0, 35), (50, 74)])]
+)
+def test_frames_in_which_a_line_is_heard(fps: float, frames: list[tuple[int, int]]) -> None:
+    rows = json.loads(frames_json(LINES, fps))
+    assert [(row["frame"], row["last_frame"]) for row in rows] == frames
+    assert [row["text"] for row in json.loads(frames_json(LINES, fps, words=True))] == ["Hello,", "Anna.", "你", "好。"]
+
+
+@pytest.mark.parametrize("fps", [0, -1, float("nan"), "25"])
+def test_fps_is_checked(fps: object) -> None:
+    with pytest.raises(InputError, match="fps must be"):
+        frames_json(LINES, fps)  # type: ignore[arg-type]
