@@ -1,4 +1,11 @@
-"""A ComfyUI node for the tests: AUDIO that no core node makes. `conftest` puts it beside the pack."""
+"""ComfyUI nodes for the tests: AUDIO that no core node makes, and prompts as the model gets them. `conftest` puts them
+beside the pack."""
+
+import functools
+import json
+import sys
+import time
+from typing import ClassVar
 
 import torch
 from comfy_api.latest import ComfyExtension, io
@@ -53,9 +60,53 @@ class AudioList(io.ComfyNode):
         return io.NodeOutput([first, second])
 
 
+class PromptsSeen(io.ComfyNode):
+    """Node `PromptsSeen`: the token ids of each prompt that the pack made since this node last ran, as JSON.
+
+    The first run begins to listen.
+    """
+
+    seen: ClassVar[list] = []
+
+    @classmethod
+    def define_schema(cls):
+        return io.Schema(
+            node_id="PromptsSeen",
+            display_name="Prompts Seen",
+            category="audio",
+            inputs=[io.AnyType.Input("after")],
+            outputs=[io.String.Output()],
+        )
+
+    @classmethod
+    def fingerprint_inputs(cls, **inputs):
+        return time.monotonic()
+
+    @classmethod
+    def execute(cls, after):
+        for name, module in [*sys.modules.items()]:
+            if name.endswith((".omnivoice.generate.run", ".omnivoice.train.masking")):
+                cls.listen(module)
+        told = json.dumps(cls.seen)
+        cls.seen.clear()
+        return io.NodeOutput(told)
+
+    @classmethod
+    def listen(cls, module):
+        made = module.build_prompt
+        if not hasattr(made, "__wrapped__"):
+
+            @functools.wraps(made)
+            def noted(*arguments, **named):
+                cls.seen.append(made(*arguments, **named))
+                return cls.seen[-1]
+
+            module.build_prompt = noted
+
+
 class OddExtension(ComfyExtension):
     async def get_node_list(self):
-        return [OddAudio, AudioList]
+        return [OddAudio, AudioList, PromptsSeen]
 
 
 async def comfy_entrypoint():

@@ -16,9 +16,19 @@ from safetensors.torch import load_file
 from omnivoice import Engine, GenerationRequest, Sampling
 from omnivoice.__main__ import main
 from omnivoice.generate import run as generate_run
-from omnivoice.text.tokenizer import TextTokenizer
 from omnivoice.train import masking
-from tests.fine_tune import LANGUAGE, SAID, TOKENS, TRANSCRIPTS, make_fine_tune, token_ids, write_recordings
+from tests.fine_tune import (
+    LANGUAGE,
+    SAID,
+    TOKENS,
+    TRANSCRIPTS,
+    make_fine_tune,
+    prompt_by_hand,
+    token_ids,
+    write_llm_lora,
+    write_recordings,
+)
+from tests.fine_tune import SETTINGS as TOLD
 
 TEXT = "llm.embed_tokens.weight"
 # Every clip is in the batch of each step, always with its text and language.
@@ -65,25 +75,6 @@ def train(place: Path, name: str, model: str = "tuned", **changes: object) -> Pa
     return place / name
 
 
-def expected_prompt(model: Path, text: str, language: str | None) -> tuple[int, ...]:
-    """The layout by hand: each token of the fine-tune is its id, the text between is encoded alone."""
-    tokenizer, ids = TextTokenizer.from_json((model / "tokenizer.json").read_bytes()), token_ids(model)
-    pieces, found = [text], []
-    for token in TOKENS:
-        pieces = [part for piece in pieces for part in _split(piece, token)]
-    for piece in pieces:
-        found += [ids[piece]] if piece in TOKENS else tokenizer.encode(piece)
-    parts = {"lang": tokenizer.encode(language or "None"), "instruct": tokenizer.encode("None"), "text": found}
-    return tuple(
-        token for name, inner in parts.items() for token in (ids[f"<|{name}_start|>"], *inner, ids[f"<|{name}_end|>"])
-    )
-
-
-def _split(text: str, token: str) -> list[str]:
-    first, *others = text.split(token) if text not in TOKENS else [text]
-    return [part for part in (first, *(x for other in others for x in (token, other))) if part]
-
-
 def embedding(model: Path) -> torch.Tensor:
     return load_file(model / "model.safetensors")[TEXT].float()
 
@@ -92,15 +83,16 @@ def test_the_dataset_keeps_tokens_tag_and_language(place: Path, capsys: pytest.C
     """Read twice, the second time from the code cache, with the same clips."""
     for _ in range(2):
         assert main(["dataset", str(place / "clips" / "list.jsonl"), "--model", str(place / "tuned")]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines == ["4 of 4 clips, 8.6 s, languages: xx (3), unspecified (1)", OWN_LANGUAGE]
+        first, *notes = capsys.readouterr().out.splitlines()
+        assert first == "4 of 4 clips, 8.6 s, languages: xx (3), unspecified (1)"
+        assert notes.count(OWN_LANGUAGE) == 1 and not any("removed" in note for note in notes)
 
 
 def test_a_full_fine_tune_is_exported_and_speaks(place: Path, prompts: list, capsys: pytest.CaptureFixture) -> None:
     run = train(place, "full", method="full")
     tuned, trained = place / "tuned", run / "model-00000003"
     languages = [LANGUAGE, LANGUAGE, LANGUAGE, None]
-    assert set(prompts) == {expected_prompt(tuned, *clip) for clip in zip(TRANSCRIPTS, languages)}
+    assert set(prompts) == {prompt_by_hand(tuned, *clip) for clip in zip(TRANSCRIPTS, languages)}
     before, after = embedding(tuned), embedding(trained)
     ids = token_ids(tuned)
     moved = (before != after).any(dim=1)
@@ -113,7 +105,7 @@ def test_a_full_fine_tune_is_exported_and_speaks(place: Path, prompts: list, cap
     capsys.readouterr()
     assert main(["speak", SAID, "--model", str(one), *SPEAK, "-o", str(wav)]) == 0
     said = capsys.readouterr()
-    assert prompts == [expected_prompt(tuned, SAID, LANGUAGE)]
+    assert prompts == [prompt_by_hand(tuned, SAID, LANGUAGE)]
     assert said.out.startswith(f"{wav}: ") and "removed" not in said.err and said.err.count(OWN_LANGUAGE) == 1
     assert main(["speak", SAID, "--model", str(trained), *SPEAK, "-o", str(place / "two.wav")]) == 0
     assert (place / "two.wav").read_bytes() == wav.read_bytes(), "the folder speaks as the single file"
@@ -123,7 +115,7 @@ def test_samples_are_spoken_in_the_language_of_the_clips(place: Path, prompts: l
     """As the training node speaks them: most clips are in a language of one's own, so the samples are too."""
     folder = train(place, "samples", steps=1, sample_every=1, sample_text=SAID, rank=2, alpha=4)
     assert [path.name for path in (folder / "samples").iterdir()] == ["step-00000001.wav"]
-    assert prompts[-1] == expected_prompt(place / "tuned", SAID, LANGUAGE)
+    assert prompts[-1] == prompt_by_hand(place / "tuned", SAID, LANGUAGE)
 
 
 def test_a_lora_leaves_the_text_embedding(place: Path, prompts: list, capsys: pytest.CaptureFixture) -> None:
@@ -140,8 +132,25 @@ def test_a_lora_leaves_the_text_embedding(place: Path, prompts: list, capsys: py
         spoken[name] = (place / f"{name}.wav").read_bytes()
     assert main(["speak", SAID, "--model", str(merged), *SPEAK, "-o", str(place / "merged.wav")]) == 0
     assert (place / "merged.wav").read_bytes() == spoken["lora"] == spoken["adapter"] != spoken["plain"]
-    assert set(prompts[-4:]) == {expected_prompt(tuned, SAID, LANGUAGE)}
+    assert set(prompts[-4:]) == {prompt_by_hand(tuned, SAID, LANGUAGE)}
     assert "removed" not in capsys.readouterr().err
+
+
+def test_settings_go_with_the_model(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a model says about itself is trained on, exported and merged with it: nothing is warned about any more."""
+    make_fine_tune(place / "told", settings=TOLD)
+    assert main(["dataset", str(place / "clips" / "list.jsonl"), "--model", str(place / "told")]) == 0
+    run = train(place, "knows", model="told", method="full", steps=1)
+    lora = str(write_llm_lora(place / "of the llm", place / "told"))
+    out = {name: str(place / f"knows {name}") for name in ("one.safetensors", "two.safetensors", "folder")}
+    trained = str(run / "model-00000001")
+    assert main(["export", "--model", trained, "-o", out["one.safetensors"]]) == 0
+    assert main(["merge", "--model", out["one.safetensors"], "--lora", lora, "-o", out["folder"]]) == 0
+    assert main(["merge", "--model", out["folder"], "--lora", lora, "-o", out["two.safetensors"]]) == 0
+    assert OWN_LANGUAGE not in capsys.readouterr().out
+    for model in (trained, *out.values()):
+        assert main(["speak", SAID, "--model", model, *SPEAK, "-o", str(place / "told.wav")]) == 0
+        assert capsys.readouterr().err == "", model
 
 
 def test_each_token_changes_the_speech(place: Path) -> None:
