@@ -131,6 +131,8 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "chunk_seconds": Limit(3, 60),
         "chunk_threshold_seconds": Limit(3, 120),
         "gap_seconds": Limit(0, 60),
+        "total_seconds": Limit(0, MAX_TOTAL_SECONDS),
+        "slowest_rate": Limit(0, 1),
         "seconds": Limit(0, 86_400),
         "fps": Limit(0.01, 1_000),
         "video_frames": Limit(0, 86_400_000, integer=True),

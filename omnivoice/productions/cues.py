@@ -54,8 +54,11 @@ class Unspoken:
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The cues in the order of their times, what is not spoken, and notes on what was mended or may surprise."""
+    """The cues in the order of their times, what is not spoken, and notes on what was mended or may surprise.
+
+    end_ms: where the last cue ends, spoken or not."""
 
     cues: tuple[Cue, ...]
     unspoken: tuple[Unspoken, ...] = ()
     notes: tuple[str, ...] = ()
+    end_ms: int = 0

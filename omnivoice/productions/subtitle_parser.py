@@ -43,7 +43,8 @@ def parse_subtitles(text: object, names: Collection[str] = ()) -> Subtitles:
         reader.unspoken.append(Unspoken(None, line, row, OUTSIDE, whole=True))
     reader.read(blocks.cues)
     cues = sorted(reader.cues, key=lambda cue: cue.start_ms)
-    return Subtitles(tuple(cues), tuple(reader.unspoken), tuple(_notes(blocks, reader, cues)))
+    end_ms = max(max(block.start_ms, block.end_ms or 0, 0) for block in blocks.cues)
+    return Subtitles(tuple(cues), tuple(reader.unspoken), tuple(_notes(blocks, reader, cues)), end_ms)
 
 
 @dataclass

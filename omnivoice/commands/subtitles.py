@@ -1,0 +1,182 @@
+"""`subtitles`: SRT or WebVTT to a WAV file on the times of its cues, with a cast of voices."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+from ..engine import Engine
+from ..errors import FileError, InputError, OmniVoiceError
+from ..intake.audio_files import write_wav
+from ..intake.encodings import read_text_file
+from ..intake.files import write_atomic
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_SUBTITLE_BYTES, shown
+from ..intake.strict_json import read_json
+from ..productions.cast import Cast, Speaker
+from ..productions.subtitle_parser import parse_subtitles
+from ..productions.subtitle_report import not_spoken, subtitle_report, summary
+from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
+from ..productions.subtitle_writer import srt_text, vtt_text
+from ..productions.subtitles import SpokenSubtitles, speak_subtitles
+from .models import add_lora_options, add_model_options, load_engine
+from .speech_options import add_speech_options, base_request, load_voice, show_progress, wav_target
+
+_WRITERS = {".srt": srt_text, ".vtt": vtt_text}
+_CAST_KEYS = {"voice", "transcript", "design", "language"}
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parser of `subtitles`."""
+    defaults = SubtitleOptions()
+    parser = commands.add_parser("subtitles", help="speak subtitles (SRT, WebVTT) on their times to a WAV file")
+    parser.add_argument("file", help="the subtitles, .srt or .vtt")
+    parser.add_argument("-o", "--output", metavar="WAV", help="default: the name of the subtitles with .wav")
+    parser.add_argument(
+        "--mode",
+        choices=MODES,
+        default=defaults.mode,
+        help="fit (default): speech takes exactly the time of its cue; natural: its own time, and later cues wait; "
+        "fill: its own time up to the next cue",
+    )
+    parser.add_argument(
+        "--voice",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="a recording to clone or a saved voice (.safetensors), for the speaker NAME or for all others",
+    )
+    parser.add_argument("--cast", metavar="JSON", help="voices by name, see docs/subtitles.md")
+    parser.add_argument("--transcript", default="", metavar="TEXT", help="of the recording in --voice FILE")
+    parser.add_argument("--design", metavar="WORDS", help='attributes of the default voice, e.g. "female, low pitch"')
+    parser.add_argument("--total", type=float, default=0.0, metavar="SECONDS", help="length; default: to the last cue")
+    parser.add_argument(
+        "--slowest-rate",
+        type=float,
+        default=defaults.slowest_rate,
+        metavar="RATE",
+        help=f"fit stretches no text below this part of its natural rate; default {defaults.slowest_rate:g}, 0 = none",
+    )
+    parser.add_argument("--encoding", help="of the file; default: found from its content")
+    parser.add_argument(
+        "--subtitles", metavar="FILE", help="write subtitles with the times of the speech, .srt or .vtt"
+    )
+    parser.add_argument("--report", metavar="FILE", help="write a report about every cue, .txt")
+    add_speech_options(parser)
+    add_model_options(parser)
+    add_lora_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Speak the file, write the results and print a summary; warnings and what is not spoken go to stderr."""
+    output = wav_target(options.output or Path(options.file).with_suffix(".wav").name)
+    _check_text_target(options.subtitles, [*_WRITERS], options.file)
+    _check_text_target(options.report, [".txt"], options.file)
+    text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
+    members, default = _members(options)
+    subtitles = parse_subtitles(text, [name for name, _ in members])
+    pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
+    request = replace(base_request(options), **pads)
+    how = SubtitleOptions(options.mode, options.total, options.slowest_rate, request).checked()
+    engine = load_engine(options)
+    speakers = tuple(_speaker(engine, name, given) for name, given in members)
+    start = time.perf_counter()
+    result = speak_subtitles(
+        engine, subtitles, Cast(speakers, _speaker(engine, "", default)), how, on_step=show_progress
+    )
+    write_wav(output, result.waveform)
+    took = time.perf_counter() - start
+    if encoding not in ("utf-8", options.encoding):
+        print(f"warning: the file is taken for {encoding}: if letters are wrong, name its --encoding", file=sys.stderr)
+    _write_texts(options, result)
+    for line in (*not_spoken(result), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
+        print(line, file=sys.stderr)
+    print(f"{output}: {summary(result)}, in {took:.1f} s")
+
+
+def _check_text_target(path: str | None, suffixes: list[str], source: str) -> None:
+    """Refuse a text file that cannot be written, before any work. Only a file of the same kind is replaced."""
+    if path is None:
+        return
+    where = Path(path)
+    if where.suffix.lower() not in suffixes:
+        raise InputError(f"{where.name} must end in {' or '.join(suffixes)}")
+    if os.path.realpath(path) == os.path.realpath(source):
+        raise InputError(f"{where.name} is the file that is spoken: choose another name")
+    if not os.path.isdir(where.parent):
+        raise FileError(f"the folder of {where.name} does not exist: make it first")
+    if os.path.lexists(where):
+        try:
+            text, _ = read_text_file(where, limit=MAX_SUBTITLE_BYTES)
+            if suffixes == [".txt"] and " cues spoken, " not in text.partition("\n")[0]:
+                raise FileError("it is no report")
+            if suffixes != [".txt"]:
+                parse_subtitles(text)
+        except OmniVoiceError:
+            raise FileError(f"{where.name} exists and is something else: choose another name") from None
+
+
+def _write_texts(options: argparse.Namespace, result: SpokenSubtitles) -> None:
+    if options.subtitles:
+        writer = _WRITERS[Path(options.subtitles).suffix.lower()]
+        write_atomic(options.subtitles, writer([one.adjusted for one in result.spoken]).encode())
+    if options.report:
+        write_atomic(options.report, f"{subtitle_report(result)}\n".encode())
+
+
+def _members(options: argparse.Namespace) -> tuple[list[tuple[str, Mapping[str, str]]], Mapping[str, str]]:
+    """Return [(name, what is given)] of the cast, and what is given for the default voice, without loading any."""
+    members = _cast_file(Path(options.cast)) if options.cast else {}
+    default = dict(members.pop("", {}))
+    for given in options.voice:
+        name, sign, file = given.partition("=")
+        if os.path.lexists(given) or not sign:
+            name, file = "", given
+        own = default if not name else {}
+        if "voice" in own or name in members:
+            raise InputError(f"{shown(name) if name else 'the default voice'} is given twice: leave out one of them")
+        own["voice"] = file
+        if name:
+            members[name] = own
+    for key in ("transcript", "design"):
+        if value := getattr(options, key):
+            default[key] = value
+    return [*members.items()], default
+
+
+def _cast_file(path: Path) -> dict[str, Mapping[str, str]]:
+    """Return {name: {"voice": file, "transcript": …, "design": …, "language": …}} of a JSON file; files are relative to
+    its folder, and a name may have just the file. Raises FileError for anything else."""
+    found = read_json(path, limit=MAX_CONFIG_BYTES)
+    if not isinstance(found, dict):
+        raise FileError(f'{path.name} must be an object of names, such as {{"Alice": {{"voice": "alice.wav"}}}}')
+    members: dict[str, Mapping[str, str]] = {}
+    for name, given in found.items():
+        values = {"voice": given} if isinstance(given, str) else given
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise FileError(f"{path.name}: {shown(name)} must have a voice, transcript, design or language, all texts")
+        if wrong := values.keys() - _CAST_KEYS:
+            raise FileError(
+                f"{path.name}: {shown(name)} has {shown(min(wrong))}, allowed are {', '.join(sorted(_CAST_KEYS))}"
+            )
+        own = cast("dict[str, str]", values)
+        members[name] = {**own, "voice": str(path.parent / own["voice"])} if "voice" in own else own
+    return members
+
+
+def _speaker(engine: Engine, name: str, given: Mapping[str, str]) -> Speaker:
+    """Return one of the cast, with the recording encoded or the voice file read."""
+    if given.get("transcript") and "voice" not in given:
+        raise InputError(
+            f"the transcript of {shown(name) if name else 'the default voice'} needs its recording: a voice"
+        )
+    voice = load_voice(engine, given["voice"], given.get("transcript", "")) if "voice" in given else None
+    for warning in voice.warnings if voice else ():
+        print(f"warning: {given['voice']}: {warning}", file=sys.stderr)
+    return Speaker(name, voice, given.get("design"), given.get("language"))

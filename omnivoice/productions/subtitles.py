@@ -1,0 +1,198 @@
+"""Speaks subtitles: cues and a cast become one recording on the times of the cues, with a report of every cue.
+
+All cues are planned before anything runs, so that what cannot be spoken is refused by the name of its cue. They run in
+batches of about ten minutes of speech, whose recordings are put into the output and let go. The split into batches
+changes no token. Every cue has the same seed, so a cue that is not changed sounds the same in the next run.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ..constants import HOP, SAMPLE_RATE
+from ..engine import Engine
+from ..errors import InputError, OmniVoiceError
+from ..intake.limits import MAX_TOTAL_SECONDS
+from ..text.vocabulary import named
+from ..types import GenerationPlan, OnStep, Speech, Waveform
+from .cast import Cast, reference_requests
+from .cues import Cue, Subtitles
+from .placed_cues import SpokenCue, cast_warnings, heard, placing_warnings
+from .subtitle_schedule import Slot, SubtitleOptions, natural_samples, schedule
+
+BATCH_SECONDS = 600.0  # of speech in one run
+
+
+class RunPlans(Protocol):
+    """Runs plans and returns their speech in order, as `Engine.generate_plans` does; a host asks for memory first."""
+
+    def __call__(self, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class SpokenSubtitles:
+    """waveform: [1, N] at 24,000 Hz. spoken: every cue of `subtitles`. warnings: everything the user should know."""
+
+    waveform: Waveform
+    subtitles: Subtitles
+    spoken: tuple[SpokenCue, ...]
+    options: SubtitleOptions
+    cast: Cast
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+
+def speak_subtitles(
+    engine: Engine,
+    subtitles: Subtitles,
+    cast: Cast,
+    options: SubtitleOptions | None = None,
+    *,
+    run: RunPlans | None = None,
+    on_step: OnStep | None = None,
+) -> SpokenSubtitles:
+    """Return the cues as they are spoken by the cast.
+
+    run: what runs the plans, `engine.generate_plans` by default. on_step(done, total) covers the whole production and
+    may raise to cancel. Raises InputError or TextError, which name the cue, before anything runs.
+    """
+    if not subtitles.cues:
+        raise InputError("the subtitles have no cue to speak: all of them are descriptions, lyrics or empty")
+    options = (options or SubtitleOptions()).checked()
+    seed = secrets.randbelow(2**32) if options.request.seed is None else options.request.seed
+    options = replace(options, request=replace(options.request, seed=seed))
+    work = _Work(engine, subtitles, cast, options, run or engine.generate_plans, on_step)
+    spoken, output = work.speak()
+    warnings = (*cast_warnings(subtitles, cast), *work.warnings(), *placing_warnings(spoken, subtitles.end_ms, options))
+    peak = float(output.abs().max())
+    if peak > 1:
+        output = output / peak
+        warnings = (*warnings, f"cues that are heard at once add up to a peak of {peak:.2f}: all was lowered to 1")
+    waveform = Waveform(output, SAMPLE_RATE)
+    return SpokenSubtitles(waveform, subtitles, spoken, options, work.cast, seed, warnings)
+
+
+class _Work:
+    """One production. cast: with a reference for everyone who needs one, once it is made."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        subtitles: Subtitles,
+        cast: Cast,
+        options: SubtitleOptions,
+        run: RunPlans,
+        on_step: OnStep | None,
+    ) -> None:
+        self.engine, self.subtitles, self.cast, self.options = engine, subtitles, cast, options
+        self._run, self._on_step, self._done, self._total = run, on_step, 0, 0
+        self._noted: dict[str, dict[str, None]] = {}
+
+    def speak(self) -> tuple[tuple[SpokenCue, ...], Tensor]:
+        """Return the spoken cues in order, and the output [1, N]."""
+        plans = self._plans([None] * len(self.subtitles.cues))
+        texts: dict[str, list[str]] = {}
+        for cue in self.subtitles.cues:
+            texts.setdefault(self.cast.find(cue.speaker).name, []).append(cue.text)
+        makers = reference_requests(self.cast, texts, self.options.request)
+        references = self.engine.plan([*makers.values()])
+        self._total = _steps([*references, *plans])
+        if makers:
+            voices = [speech.voice for speech in self._speak(references)]
+            self.cast = self.cast.with_voices(dict(zip(makers, voices)))
+            plans = self._plans([None] * len(plans))
+        lengths = [natural_samples(plan) for plan in plans]
+        slots, length = schedule(self.subtitles.cues, lengths, self.subtitles.end_ms, self.options)
+        plans = self._plans([slot.room for slot in slots])
+        self._total = self._done + _steps(plans)
+        return self._place(slots, plans, length)
+
+    def _plans(self, rooms: Sequence[int | None]) -> list[GenerationPlan]:
+        """Return a plan for each cue that takes exactly as many samples as its room, or its natural length."""
+        plans = []
+        for cue, room in zip(self.subtitles.cues, rooms):
+            request = self.cast.find(cue.speaker).request(self.options.request, cue.text)
+            if room is not None:
+                request = replace(request, speed=None, duration=room / SAMPLE_RATE, exact_length=True)
+            with _naming(cue):
+                plans += self.engine.plan([request])
+        return plans
+
+    def _speak(self, plans: Sequence[GenerationPlan]) -> list[Speech]:
+        """Run plans as a part of the production's progress."""
+        before, on_step = self._done, self._on_step
+        report = None if on_step is None else lambda done, _: on_step(before + done, self._total)
+        speeches = self._run(plans, on_step=report)
+        self._done += _steps(plans)
+        return speeches
+
+    def _place(
+        self, slots: Sequence[Slot], plans: Sequence[GenerationPlan], length: int
+    ) -> tuple[tuple[SpokenCue, ...], Tensor]:
+        """Speak the plans batch by batch and add each cue to the output."""
+        output, spoken, end = torch.zeros(1, self._most(slots, length)), list[SpokenCue](), 0
+        for batch in _batches(plans):
+            for slot, speech in zip(slots[len(spoken) :], self._speak(plans[batch])):
+                samples = speech.waveform.samples
+                start = max(slot.start, end) if self.options.mode == "natural" else slot.start
+                end = start + samples.shape[1]
+                output[:, start:end] += samples
+                first, last = heard(samples[0])
+                voice = self.cast.find(slot.cue.speaker).name
+                spoken.append(SpokenCue(slot, voice, start, end, start + first, start + last))
+                for warning in dict.fromkeys(speech.warnings):
+                    self._noted.setdefault(warning, {})[slot.cue.name] = None
+        return tuple(spoken), output[:, : max(length, *(one.end for one in spoken))]
+
+    def _most(self, slots: Sequence[Slot], length: int) -> int:
+        """Return the most samples that the output can have. Raises InputError above 4 hours."""
+        end = most = 0
+        for slot in slots:
+            start = max(slot.start, end) if self.options.mode == "natural" else slot.start
+            end = start + (slot.natural if slot.room is None else slot.room)
+            most = max(most, end)
+        if most > MAX_TOTAL_SECONDS * SAMPLE_RATE:
+            raise InputError(f"the output can be at most {MAX_TOTAL_SECONDS // 3600} hours long: split the file")
+        return max(most, length)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return every warning about the speech of cues once, with the names of the cues unless it is about all."""
+        count = len(self.subtitles.cues)
+        return tuple(
+            warning if len(names) == count else f"{named([*names])}: {warning}"
+            for warning, names in self._noted.items()
+        )
+
+
+def _steps(plans: Sequence[GenerationPlan]) -> int:
+    """Return how many steps a run of these plans reports."""
+    return sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
+
+
+def _batches(plans: Sequence[GenerationPlan]) -> Iterator[slice]:
+    """Yield the ranges of plans that run together, each of about `BATCH_SECONDS`."""
+    start, filled = 0, 0.0
+    for i, plan in enumerate(plans):
+        seconds = sum(chunk.frames for chunk in plan.chunks) * HOP / SAMPLE_RATE
+        if i > start and filled + seconds > BATCH_SECONDS:
+            yield slice(start, i)
+            start, filled = i, 0.0
+        filled += seconds
+    if plans:
+        yield slice(start, len(plans))
+
+
+@contextmanager
+def _naming(cue: Cue) -> Iterator[None]:
+    """Put the name of the cue in front of an OmniVoiceError raised inside."""
+    try:
+        yield
+    except OmniVoiceError as error:
+        raise type(error)(f"{cue.name}: {error}") from error

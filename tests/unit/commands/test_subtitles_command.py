@@ -1,0 +1,148 @@
+"""`python -m omnivoice subtitles`: its files, its exit codes and what it says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnivoice.__main__ import main
+from omnivoice.productions.subtitle_parser import parse_subtitles
+
+SRT = """1
+00:00:00,500 --> 00:00:02,000
+Hello there.
+
+2
+00:00:02,100 --> 00:00:02,900
+ALICE: Good bye.
+
+3
+00:00:03,000 --> 00:00:03,513
+[door slams]
+"""
+
+
+@pytest.fixture
+def run(checkpoint: Path, tmp_path: Path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMNIVOICE_MODEL", str(checkpoint))
+    Path("in.srt").write_text(SRT, encoding="utf-8")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["subtitles", *map(str, arguments), "--steps", "2", "--seed", "4"])
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def recording(root: Path, run) -> Path:
+    return Path(shutil.copy(root / "tests" / "assets" / "wav" / "reference.wav", "reference.wav"))
+
+
+def frames(path: str) -> int:
+    with wave.open(path) as file:
+        assert (file.getframerate(), file.getnchannels()) == (24_000, 1)
+        return file.getnframes()
+
+
+@pytest.mark.parametrize("arguments, length", [((), 84_312), (("--total", 5), 120_000), (("--mode", "fill"), 84_312)])
+def test_the_recording_is_as_long_as_the_subtitles(run, arguments: tuple, length: int) -> None:
+    code, out, err = run("in.srt", *arguments)
+    assert (code, frames("in.wav")) == (0, length), err
+    assert out.startswith(f"in.wav: 2 cues spoken, 1 not spoken, {length / 24_000:.3f} s, mode ")
+    assert "seed 4" in out
+    assert "not spoken (whole cues: 1):\n  cue 3 (line 10): [door slams]: a description of a sound\n" in err
+    assert "warning: not in the cast, so the default voice speaks their cues: 'ALICE' (1)\n" in err
+
+
+@pytest.mark.parametrize("suffix", [".srt", ".vtt"])
+def test_adjusted_subtitles_and_a_report_are_written_and_replaced(run, suffix: str) -> None:
+    for mode in ("natural", "fit"):
+        code, _, err = run("in.srt", "--mode", mode, "--subtitles", f"out{suffix}", "--report", "report.txt")
+        assert code == 0, err
+        text = Path(f"out{suffix}").read_text(encoding="utf-8")
+        assert text.startswith("WEBVTT") == (suffix == ".vtt")
+        cues = parse_subtitles(text, ["ALICE"]).cues
+        assert [(cue.speaker, cue.text) for cue in cues] == [(None, "Hello there."), ("ALICE", "Good bye.")]
+        assert f"mode {mode}" in Path("report.txt").read_text(encoding="utf-8").partition("\n")[0]
+    assert [(cue.start_ms, cue.end_ms) for cue in cues] == [(500, 2000), (2100, 2900)]
+
+
+def test_a_cast_of_options_and_one_of_a_file_are_the_same(run, recording: Path) -> None:
+    Path("sub").mkdir()
+    shutil.move(recording, "sub/reference.wav")
+    said = {"voice": "reference.wav", "transcript": "Good morning.", "design": "female"}
+    Path("sub/cast.json").write_text(json.dumps({"": said, "Alice": "reference.wav", "Bob": {}}), encoding="utf-8")
+    assert run("in.srt", "-o", "one.wav", "--cast", "sub/cast.json")[0] == 0
+    voice = ("--voice", "sub/reference.wav", "--transcript", "Good morning.", "--design", "female")
+    code, _, err = run("in.srt", "-o", "two.wav", *voice, "--voice", "alice=sub/reference.wav")
+    assert code == 0, err
+    assert Path("one.wav").read_bytes() == Path("two.wav").read_bytes()
+    assert "not in the cast" not in err
+    assert run("in.srt", "-o", "three.wav", *voice)[0] == 0
+    assert Path("one.wav").read_bytes() != Path("three.wav").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "encoding, option, said",
+    [("utf-8", (), False), ("utf-16", (), True), ("cp1252", (), True), ("cp1252", ("--encoding", "cp1252"), False)],
+)
+def test_encodings(run, encoding: str, option: tuple, said: bool) -> None:
+    Path("in.srt").write_bytes(SRT.replace("Hello", "Olé, señor").encode(encoding))
+    code, _, err = run("in.srt", *option, "--subtitles", "out.srt")
+    assert code == 0, err
+    assert "Olé, señor there." in Path("out.srt").read_text(encoding="utf-8")
+    assert (f"the file is taken for {encoding}: if letters are wrong, name its --encoding" in err) == said
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("none.srt",), "none.srt does not exist"),
+        (("in.srt", "-o", "out.mp3"), "the output is a WAV file and must end in .wav, got 'out.mp3'"),
+        (("in.srt", "--subtitles", "in.srt"), "in.srt is the file that is spoken: choose another name"),
+        (("in.srt", "--subtitles", "out.txt"), "out.txt must end in .srt or .vtt"),
+        (("in.srt", "--report", "out.srt"), "out.srt must end in .txt"),
+        (("in.srt", "--report", "notes.txt"), "notes.txt exists and is something else: choose another name"),
+        (("in.srt", "--subtitles", "notes.srt"), "notes.srt exists and is something else: choose another name"),
+        (("in.srt", "--report", "none/out.txt"), "the folder of out.txt does not exist: make it first"),
+        (("in.srt", "--total", 1), "total_seconds must be 0 or at least 3.513, where the last cue ends, got 1"),
+        (("in.srt", "--total", "nan"), "total_seconds must be 0-14400, got nan"),
+        (("in.srt", "--slowest-rate", 2), "slowest_rate must be 0-1, got 2.0"),
+        (("in.srt", "--encoding", "x"), "the encoding 'x' is not known: use a name such as utf-8 or cp1252"),
+        (("notes.txt",), "subtitles must have times such as 00:00:01,500 --> 00:00:02,000, got 'my notes'"),
+        (("in.srt", "--transcript", "Hi"), "the transcript of the default voice needs its recording: a voice"),
+        (("in.srt", "--voice", "none.wav"), "none.wav does not exist"),
+        (("in.srt", "--voice", "A=a.wav", "--voice", "A=b.wav"), "'A' is given twice: leave out one of them"),
+        (("in.srt", "--voice", "a.wav", "--voice", "b.wav"), "the default voice is given twice: leave out one of them"),
+        (("in.srt", "--cast", "list.json"), "list.json must be an object of names, such as"),
+        (
+            ("in.srt", "--cast", "number.json"),
+            "number.json: 'A' must have a voice, transcript, design or language, all",
+        ),
+        (
+            ("in.srt", "--cast", "key.json"),
+            "key.json: 'A' has 'speed', allowed are design, language, transcript, voice",
+        ),
+        (("in.srt", "--cast", "tag.json"), "'laughter' cannot be a speaker: [laughter] is a tag that the model knows"),
+        (("in.srt", "--design", "purple"), "cue 1 (line 2): "),
+    ],
+)
+def test_refusals(run, arguments: tuple, message: str) -> None:
+    for name in ("notes.txt", "notes.srt"):
+        Path(name).write_text("my notes", encoding="utf-8")
+    casts = {"list": [], "number": {"A": 3}, "key": {"A": {"speed": "1"}}, "tag": {"laughter": {}}}
+    for name, content in casts.items():
+        Path(f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert re.search(f"^error: {re.escape(message)}", err, re.MULTILINE), err
+    assert not Path("in.wav").exists()
+    assert Path("notes.txt").read_text(encoding="utf-8") == "my notes"
