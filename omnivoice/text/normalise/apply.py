@@ -13,6 +13,7 @@ near. Text in other scripts stays as it is, because a script has many languages.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from ...text.languages import language_id
 from . import chinese, english, other
@@ -52,7 +53,7 @@ def _rules(language: str | None, part: str) -> tuple[Callable[[str], list[Replac
     if language == "en":
         return english.replacements, ()
     if language in _CHINESE:
-        return chinese.replacements, ()
+        return partial(chinese.replacements, traditional=language != "zh"), ()
     return other.rules_of(language), other.warnings_of(language, part)
 
 

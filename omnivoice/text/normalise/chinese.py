@@ -31,10 +31,11 @@ _ASCII = re.compile("[ -~‘’“”]{12,}")
 _WORD = re.compile("[A-Za-z][a-z]*(?:['’][a-z]+)?(?![A-Za-z0-9])")
 
 
-def replacements(text: str) -> list[Replacement]:
+def replacements(text: str, *, traditional: bool = False) -> list[Replacement]:
     """Return what is spoken for each number, symbol and code of a Chinese text.
 
-    The rules run again over their result until nothing is left to change, so that a second call has nothing to do.
+    traditional: how words are written if no character of the text decides it. The rules run again over their result
+    until nothing is left to change, so that a second call has nothing to do.
     """
     pieces = [Replacement(place, place + 1, char) for place, char in enumerate(text)]
     for _ in range(_MAX_PASSES):
@@ -42,7 +43,7 @@ def replacements(text: str) -> list[Replacement]:
         if not found:
             break
         pieces = _merged(pieces, found)
-    words = _traditional() if is_traditional(text) else {}
+    words = _traditional() if is_traditional(text, default=traditional) else {}
     changed = [piece for piece in pieces if piece.spoken != text[piece.start : piece.end]]
     return [Replacement(piece.start, piece.end, piece.spoken.translate(words)) for piece in changed]
 
@@ -88,13 +89,13 @@ def _merged(pieces: list[Replacement], found: list[Replacement]) -> list[Replace
     return [*merged, *pieces[number:]]
 
 
-def is_traditional(text: str) -> bool:
+def is_traditional(text: str, *, default: bool = False) -> bool:
     """Whether more characters of `text` exist only in traditional writing than only in simplified writing.
 
-    GB 2312 and Big5 are the character sets of the two, and are what decides it.
+    GB 2312 and Big5 are the character sets of the two, and are what decides it; `default` if neither has more.
     """
-    only = [_encodes(char, "big5") - _encodes(char, "gb2312") for char in text if has_han(char)]
-    return sum(only) > 0
+    balance = sum(_encodes(char, "big5") - _encodes(char, "gb2312") for char in text if has_han(char))
+    return balance > 0 if balance else default
 
 
 @cache

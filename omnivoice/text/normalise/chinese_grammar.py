@@ -7,7 +7,7 @@ A rule has these entries:
 - say: what is spoken. <group:reader> reads a group of the match (see chinese_readers.py); what is in braces is left out
   if one of its groups did not take part.
 - when, unless: patterns for the text before the match; near: a pattern for the text around it.
-- ascending, descending: the groups `a` and `b` must be numbers in this order.
+- ascending, descending: the groups `a` and `b` must be numbers in this order; two equal ones count as descending.
 The first rule that fits is taken. Contexts and patterns are bounded, so that the time is linear in the text.
 """
 
@@ -50,7 +50,7 @@ class Grammar:
             return None
         if self.order:
             first, second = (float(match[name].replace(",", "")) for name in "ab")
-            if (second - first) * self.order < 0 or first == second:
+            if (second - first) * self.order < 0 or (first == second and self.order > 0):
                 return None
         return match
 

@@ -90,7 +90,7 @@ def number(text: str, *, two: bool = True, hundreds: bool = True) -> str:
     whole, point, fraction = text.replace(",", "").partition(".")
     if not point and len(whole) > 1 and whole[0] == "0":
         return digits(whole)
-    words = cardinal(whole, two=two and not point, hundreds=hundreds and not point)
+    words = cardinal(whole, two=two, hundreds=hundreds)
     return words + (table()["spoken"]["point"] + digits(fraction) if point else "")
 
 

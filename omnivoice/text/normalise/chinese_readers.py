@@ -20,7 +20,7 @@ _RUNS = re.compile(r"[0-9]+(?:[.][0-9]+)*|[^0-9]+")
 def _counts() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     """Return patterns for what may follow a 2: more numbers of a series, what is counted with 二, and with 两."""
     series = re.compile(expanded("«SERIES»"))
-    return series, re.compile(expanded("«two_er»|«TWO_POINT»")), re.compile(expanded("«measure»"))
+    return series, re.compile(expanded("«two_er»|«TWO_POINT»")), re.compile(expanded("«COUNTED_TWO»"))
 
 
 def _count(text: str, match: re.Match[str]) -> str:
@@ -35,7 +35,7 @@ def _count(text: str, match: re.Match[str]) -> str:
 
 
 def _minute(text: str, match: re.Match[str]) -> str:
-    return digits(text) if len(text) == 2 and text[0] == "0" else number(text)
+    return digits(text) if len(text) == 2 and text[0] == "0" != text[1] else cardinal(text)
 
 
 def _half(text: str, match: re.Match[str]) -> str:

@@ -63,6 +63,13 @@ def test_every_chinese_language_shares_the_rules(language: str) -> None:
     assert normalise("共2個，3.5萬元", language).text == "共兩個，三點五萬元"
 
 
+@pytest.mark.parametrize("language, right", [("zh", "两万"), ("yue", "兩萬"), (None, "两万")])
+def test_cantonese_is_traditional_unless_the_text_is_not(language: str | None, right: str) -> None:
+    assert normalise("这里有20000", language).text == "这里有两万"
+    assert normalise("這裡有20000", language).text == "這裡有兩萬"
+    assert normalise("人人有20000", language).text == "人人有" + right
+
+
 def test_a_result_has_nothing_left_to_change() -> None:
     assert [right for _, _, right in rows() if spoken(right) != right] == []
 
