@@ -12,16 +12,18 @@ near. Text in other scripts stays as it is, because a script has many languages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from ...text.languages import language_id
 from . import chinese, english, other
 from .protected import protected_spans
-from .result import Change, Normalised, Replacement
+from .result import Normalised, Replacement, applied, joined
 from .scripts import language_parts
 
 HIDDEN = "\ufffc"  # stands for each character of a control span
+_MAX_ROUNDS = 5  # each finds less; two are enough for any text that people write
 _CHINESE = ("zh", "yue", "nan")
 
 
@@ -30,12 +32,24 @@ def normalise(text: str, language: str | None, *, tokens: Collection[str] = ()) 
 
     language: anything that `language_id` takes; None = by the script of each part. tokens: strings that the model
     knows as tokens of their own. A language without rules leaves the text as it is, with a warning if a number in it
-    stays. Raises InputError for an unknown language, and nothing for any text.
+    stays. The rules are applied until they change nothing more, so that the result, normalised again, stays as it is.
+    Raises InputError for an unknown language, and nothing for any text.
     """
     language = language_id(language)
-    spans = protected_spans(text, tokens)
+    result = _once(text, language, tokens)
+    for _ in range(_MAX_ROUNDS):
+        if not result.changes:
+            break
+        again = _once(result.text, language, tokens)
+        if not again.changes:
+            break
+        result = joined(text, result, again)
+    return result
+
+
+def _once(text: str, language: str | None, tokens: Collection[str]) -> Normalised:
     visible = list(text)
-    for start, end in spans:
+    for start, end in protected_spans(text, tokens):
         visible[start:end] = HIDDEN * (end - start)
     masked = "".join(visible)
     found: list[Replacement] = []
@@ -45,7 +59,7 @@ def normalise(text: str, language: str | None, *, tokens: Collection[str] = ()) 
         warnings.update(dict.fromkeys(missing))
         part = rules(masked[start:end])
         found += [Replacement(start + one.start, start + one.end, one.spoken) for one in part]
-    return _applied(text, masked, found, tuple(warnings))
+    return replace(applied(text, _allowed(text, masked, found)), warnings=tuple(warnings))
 
 
 def _rules(language: str | None, part: str) -> tuple[Callable[[str], list[Replacement]], tuple[str, ...]]:
@@ -57,15 +71,11 @@ def _rules(language: str | None, part: str) -> tuple[Callable[[str], list[Replac
     return other.rules_of(language), other.warnings_of(language, part)
 
 
-def _applied(text: str, masked: str, found: Iterable[Replacement], warnings: tuple[str, ...]) -> Normalised:
-    parts: list[str] = []
-    changes: list[Change] = []
+def _allowed(text: str, masked: str, found: Iterable[Replacement]) -> Iterator[Replacement]:
+    """Yield the replacements in order, without those of control spans and of places that are already taken."""
     end = 0
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        original = text[one.start : one.end]
-        if one.start < end or HIDDEN in masked[one.start : one.end] or original == one.spoken:
+        if one.start < end or HIDDEN in masked[one.start : one.end] or text[one.start : one.end] == one.spoken:
             continue
-        parts += [text[end : one.start], one.spoken]
-        changes.append(Change(one.start, one.end, original, one.spoken))
+        yield one
         end = one.end
-    return Normalised("".join([*parts, text[end:]]), tuple(changes), warnings)

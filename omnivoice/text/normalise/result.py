@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -39,13 +40,68 @@ class Normalised:
         Every character of spoken words has the start of what they replace. The length of the text gives the length of
         the original.
         """
-        starts, shift = [], 0  # of the changes, in the normalised text
-        for change in self.changes:
-            starts.append(change.start + shift)
-            shift += len(change.spoken) - len(change.original)
+        starts = [start for start, _ in places(self.changes)]
         number = bisect_right(starts, index) - 1
         if number < 0:
             return index
         change, start = self.changes[number], starts[number]
         after = index - start - len(change.spoken)
         return change.start if after < 0 else change.end + after
+
+
+def applied(text: str, found: Iterable[Replacement]) -> Normalised:
+    """Return `text` with the replacements, which are in order and do not overlap."""
+    parts: list[str] = []
+    changes: list[Change] = []
+    end = 0
+    for one in found:
+        parts += [text[end : one.start], one.spoken]
+        changes.append(Change(one.start, one.end, text[one.start : one.end], one.spoken))
+        end = one.end
+    return Normalised("".join([*parts, text[end:]]), tuple(changes))
+
+
+def places(changes: Sequence[Change]) -> list[tuple[int, int]]:
+    """Return (start, end) of the spoken words of each change, in the text that they are in."""
+    found, shift = [], 0
+    for change in changes:
+        start = change.start + shift
+        found.append((start, start + len(change.spoken)))
+        shift += len(change.spoken) - len(change.original)
+    return found
+
+
+def joined(text: str, first: Normalised, second: Normalised) -> Normalised:
+    """Return what `first`, made of `text`, and `second`, made of the text of `first`, do together."""
+    between = places(first.changes)
+    spans = sorted([*between, *((change.start, change.end) for change in second.changes)])
+    groups: list[tuple[int, int]] = []
+    for start, end in spans:
+        if groups and start < groups[-1][1]:
+            groups[-1] = (groups[-1][0], max(end, groups[-1][1]))
+        else:
+            groups.append((start, end))
+    final = places(second.changes)
+    back = list(zip(between, ((change.start, change.end) for change in first.changes)))
+    onward = list(zip(((change.start, change.end) for change in second.changes), final))
+    changes = []
+    for start, end in groups:
+        begin, stop = _mapped(start, end, back)
+        spoken = slice(*_mapped(start, end, onward))
+        changes.append(Change(begin, stop, text[begin:stop], second.text[spoken]))
+    changes = [change for change in changes if change.original != change.spoken]
+    return Normalised(second.text, tuple(changes), tuple(dict.fromkeys([*first.warnings, *second.warnings])))
+
+
+def _mapped(start: int, end: int, pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> tuple[int, int]:
+    """Return a span of one text in the other, of which `pairs` says where its changed spans are.
+
+    A changed span is inside the span or outside it.
+    """
+    begin, stop = start, end
+    for (here, here_end), (_, there_end) in pairs:
+        if here < start or (here_end <= start and here < here_end):
+            begin = start + there_end - here_end
+        if here_end <= end and here <= end:
+            stop = end + there_end - here_end
+    return begin, stop

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .result import Replacement
+
+_BEFORE = re.compile(r"([^\W_][\w'’.&-]*)[\s\"“(:]*$")
+_AFTER = re.compile(r"[\s-]*([^\W\d_][\w'’-]*|\d[\d.,]*)")
+_REACH = 40  # characters on each side that a rule may look at
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,11 @@ class Rule:
 
     pattern: re.Pattern[str]
     spoken: Callable[[re.Match[str]], str | None]
+
+
+def rule(pattern: str, spoken: Callable[[re.Match[str]], str | None]) -> Rule:
+    """Return the rule of a pattern in which \\w, \\d and \\b mean ASCII characters."""
+    return Rule(re.compile(pattern, re.ASCII), spoken)
 
 
 def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
@@ -39,7 +48,17 @@ def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
             elif spoken != match[0]:
                 found.append(Replacement(start, end, _apart(text, start, end, spoken)))
                 taken[start:end] = b"\1" * (end - start)
-    return sorted(found, key=lambda one: one.start)
+    return _without_double_spaces(sorted(found, key=lambda one: one.start))
+
+
+def _without_double_spaces(found: list[Replacement]) -> list[Replacement]:
+    """Return the replacements with one space, not two, between neighbours that both bring one."""
+    kept: list[Replacement] = []
+    for one in found:
+        if kept and kept[-1].end == one.start and kept[-1].spoken.endswith(" "):
+            one = replace(one, spoken=one.spoken.lstrip(" "))
+        kept.append(one)
+    return kept
 
 
 def _apart(text: str, start: int, end: int, spoken: str) -> str:
@@ -47,3 +66,25 @@ def _apart(text: str, start: int, end: int, spoken: str) -> str:
     before = " " if start and text[start - 1].isalnum() and spoken[:1].isalnum() else ""
     after = " " if end < len(text) and text[end].isalnum() and spoken[-1:].isalnum() else ""
     return f"{before}{spoken}{after}"
+
+
+def word_before(match: re.Match[str]) -> str:
+    """Return the word or number just before the match, as written, or "" if there is none in the same sentence."""
+    found = _BEFORE.search(match.string[max(0, match.start() - _REACH) : match.start()])
+    return found[1] if found else ""
+
+
+def word_after(match: re.Match[str]) -> str:
+    """Return the word or number just after the match, as written, or "" if something else follows."""
+    found = _AFTER.match(match.string[match.end() : match.end() + _REACH])
+    return found[1] if found else ""
+
+
+def text_before(match: re.Match[str], characters: int = _REACH) -> str:
+    """Return up to that many characters before the match."""
+    return match.string[max(0, match.start() - characters) : match.start()]
+
+
+def text_after(match: re.Match[str], characters: int = _REACH) -> str:
+    """Return up to that many characters after the match."""
+    return match.string[match.end() : match.end() + characters]
