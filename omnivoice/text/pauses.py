@@ -73,6 +73,8 @@ def split_pauses(text: str, removed: Removed | None = None, rules: TextRules = P
             )
     if not pieces or pause or any(map(is_content, text[end:])):
         pieces.append(Piece(pause, _words(text[end:], removed) if pieces else text[end:]))
+    else:
+        removed.add("symbols", *text[end:])
     for piece in pieces:
         attempts = (mark for mark in ATTEMPT.finditer(piece.text) if mark[0][1:-1] not in rules.tags)
         if odd := next(attempts, None):

@@ -3,7 +3,7 @@
     [<|denoise|>] <|lang_start|>LANGUAGE<|lang_end|> <|instruct_start|>INSTRUCT<|instruct_end|>
     <|text_start|>[reference text, space]TEXT<|text_end|>
 
-A missing language or instruct is the word "None". The reference text and TEXT may contain tokens of the model's own
+A missing language or instruct is the word "None". All but the layout may contain tokens of the model's own
 (`own_tokens`). `generate.pack` adds the audio: reference codes, then the target.
 Source: upstream models/omnivoice.py:1198-1260.
 """
@@ -38,8 +38,8 @@ def build_prompt(
         spoken += tokenizer.encode_tag(piece) if is_tag(piece) else tokenizer.encode_shielded(piece)
     return (
         *([tokenizer.special("denoise")] if denoise else []),
-        *_enclosed(tokenizer, "lang", tokenizer.encode(language or ABSENT)),
-        *_enclosed(tokenizer, "instruct", tokenizer.encode(instruct or ABSENT)),
+        *_enclosed(tokenizer, "lang", tokenizer.encode_shielded(own.shielded(language or ABSENT))),
+        *_enclosed(tokenizer, "instruct", tokenizer.encode_shielded(own.shielded(instruct or ABSENT))),
         *_enclosed(tokenizer, "text", spoken),
     )
 

@@ -48,6 +48,7 @@ class TextTokenizer:
         self._added = {text: token.id for text, token in added.items()}
         self.own = own_of(added)
         self.special_ids: frozenset[int] = frozenset(self._added.values())
+        self._control_ids = frozenset(token.id for text, token in added.items() if text in CONTROL_TOKENS)
         layout = [self._added[f"<|{name}|>"] for name in LAYOUT_TOKENS]
         others = [token.id for text, token in added.items() if text not in CONTROL_TOKENS]
         self.used_ids: frozenset[int] = frozenset(vocab).difference(self.special_ids).union(layout, others)
@@ -67,13 +68,17 @@ class TextTokenizer:
         return self._added[f"<|{name}|>"]
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of `text`, never that of an added token. Raises TextError for half of a surrogate pair."""
+        """Return the ids of `text`, never that of a control token, even where the vocabulary and the merges have it.
+
+        An added token that is also an ordinary one of the vocabulary keeps its id. Raises TextError for half of a
+        surrogate pair.
+        """
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise TextError("the text contains half of a surrogate pair, which is not a character: remove it") from None
         ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
-        return [token for token in ids if token not in self.special_ids]
+        return [token for token in ids if token not in self._control_ids]
 
     def encode_shielded(self, text: str) -> list[int]:
         """Return the ids of a text that `own.shielded` made: one for each stand-in, `encode`'s for the rest."""

@@ -210,3 +210,31 @@ def test_a_tag_the_model_knows_stays_and_is_not_warned_about() -> None:
         assert (made.chunks[0].text, made.warnings) == (f"[{tag}] It is fine today.", ())
     (warning,) = make_plan(GenerationRequest("[hapy] It is fine today.", seed=1), rules).warnings
     assert warning == "[hapy] is not a tag that this model knows and will be read aloud; did you mean [happy]?"
+
+
+def test_an_added_token_may_be_one_of_the_vocabulary(small) -> None:
+    """`add_tokens` gives a word that the vocabulary has its old id; it used to vanish from texts and languages."""
+    word, token = next(
+        (w, i) for w, i in small["model"]["vocab"].items() if w.isascii() and w.isalpha() and len(w) == 2
+    )
+    table = copy.deepcopy(small)
+    table["added_tokens"].append({"id": token, "content": word})
+    changed = TextTokenizer.from_json(json.dumps(table).encode())
+    plain = TextTokenizer.from_json(json.dumps(small).encode())
+    assert changed.encode(word) == plain.encode(word) == [token]
+    for fields in ({"text": word}, {"text": "x", "language": word}, {"text": "x", "instruct": word}):
+        assert build_prompt(changed, **fields) == build_prompt(plain, **fields)
+
+
+@pytest.mark.parametrize("field", ["language", "instruct"])
+def test_a_language_may_be_a_token_of_its_own(small, field) -> None:
+    """Upstream encodes the whole style as one text, in which the library finds added tokens."""
+    tokenizer = TextTokenizer.from_json(with_tokens(small, "qx"))
+    prompt = build_prompt(tokenizer, text="x", **{field: "qx"})
+    assert prompt.count(FIRST) == 1
+
+
+def test_what_follows_a_pause_of_no_time_is_named(tokenizer) -> None:
+    made = plan(tokenizer, "Hello there. [pause 0s] ◆ ~")
+    assert made.chunks[0].text.strip() == "Hello there."
+    assert made.warnings == ("symbols that are not spoken were removed from the text: ◆, ~",)
