@@ -31,6 +31,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 FIELD_OF: Mapping[str, str] = MappingProxyType({name: field for field, names in COLUMNS.items() for name in names})
 PART_STARTS = ("offset", "start", "start_time", "begin")  # in seconds or milliseconds: the row is a part of a recording
 MARKS = ("|", "\t", ";", ",")
+FIRST_ONLY = (" ", ":")  # separators of which only the first one in a line counts
 _QUOTED = {mark: re.compile(rf'"((?:[^"]|"")*)"(?:{mark}|\Z)|([^{mark}]*)(?:{mark}|\Z)') for mark in (",", ";")}
 _WHOLE_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -64,13 +65,13 @@ def header_of(line: str, marks: tuple[str, ...], has: Callable[[str], bool], fil
 
 def split_cells(line: str, mark: str) -> list[str]:
     """Return the cells of a line; raises InputError if a quoted cell is not closed properly."""
-    if mark == " ":
-        return line.strip().split(None, 1)
+    if mark in FIRST_ONLY:
+        return line.strip().split(None if mark == " " else mark, 1)
     if mark in _QUOTED:
         return _split_quoted(line, mark)
     cells = line.split(mark)
-    if mark == "\t":
-        quoted = [_WHOLE_QUOTED.fullmatch(cell.strip()) for cell in cells]
+    quoted = [_WHOLE_QUOTED.fullmatch(cell.strip()) for cell in cells]
+    if mark == "\t" or all(quoted):
         cells = [cell.strip()[1:-1].replace('""', '"') if found else cell for cell, found in zip(cells, quoted)]
     return cells
 

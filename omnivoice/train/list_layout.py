@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..errors import InputError
-from .list_columns import split_cells
+from .list_columns import FIRST_ONLY, split_cells
 
 _SAMPLE = 200  # lines that are looked at, spread over the list
 _COLUMNS = 8  # columns in which a recording may be
@@ -63,7 +63,7 @@ def find_layout(lines: Sequence[str], marks: Sequence[str], has: Callable[[str],
     """
     sample = lines[:: max(1, len(lines) // _SAMPLE)]
     best: tuple[int, str, int, Rows] = (0, "", 0, [])
-    for mark in (*marks, " "):
+    for mark in (*marks, *FIRST_ONLY):
         rows: Rows = [cells for line in sample if len(cells := _cells(line, mark)) > 1]
         for audio in range(min(_COLUMNS, max(map(len, rows), default=0))):
             named = [cells for cells in rows if audio < len(cells) and has(cells[audio])]
@@ -106,7 +106,8 @@ def _layout(rows: Rows, mark: str, audio: int, file: str) -> Layout:
     others = [place for place in range(width) if place != audio]
     if len(others) < 2:
         return Layout(mark, max(width, 2), audio, others[0] if others else 1 - audio)
-    language = next((place for place in others if _is_language(values[place], width)), None)
+    languages = [place for place in others[:-1] if _is_language(values[place], width)]
+    language = languages[-1] if languages else None
     texts = [place for place in others if place != language and not _is_empty(values[place])]
     texts = _without_labels(texts, values, strict=mark in ",;")
     if language is not None:
@@ -114,10 +115,9 @@ def _layout(rows: Rows, mark: str, audio: int, file: str) -> Layout:
     if len(texts) == 1:
         return Layout(mark, width, audio, texts[0], language=language)
     columns = " and ".join(str(place + 1) for place in texts) if texts else "none"
-    example = mark.join(["audio", "speaker", "text"])
     raise InputError(
         f"{file} with {width} columns has no header, and which one is the text is not clear (it could be {columns}): "
-        f"write the names of the columns into a first line, such as {example}" + _QUOTES * (mark in ",;")
+        "add a first line with names of the columns, audio and text among them" + _QUOTES * (mark in ",;")
     )
 
 

@@ -69,8 +69,7 @@ def read_table(path: Path, has: Callable[[str], bool]) -> Lines:
         return Lines([])
     if header := header_of(lines[0][1], marks, has, name):
         mark, columns = header
-        unused = list(dict.fromkeys(shown(one) for one in columns if one not in FIELD_OF and one not in PART_STARTS))
-        return Lines(_parsed(lines[1:], partial(_by_header, header=columns, mark=mark)), unused)
+        return Lines(_parsed(lines[1:], partial(_by_header, header=columns, mark=mark)), _unused(columns))
     layout = find_layout([line for _, line in lines if len(line) <= MAX_ROW_CHARS], marks, has, name)
     return Lines(_parsed(lines, partial(_by_place, layout=layout)), notes=layout.notes(name))
 
@@ -183,6 +182,13 @@ def _by_place(line: str, layout: Layout) -> Values:
     return {"name": cell(layout.audio), "audio": cell(layout.audio), "text": text, "language": cell(layout.language)}
 
 
+def _unused(columns: list[str]) -> list[str]:
+    """Return the columns of a header that are not read, also the second of two of one name."""
+    known = FIELD_OF.keys() | PART_STARTS
+    again = (name for place, name in enumerate(columns) if name in columns[:place])
+    return [shown(name) for name in dict.fromkeys([*(name for name in columns if name not in known), *again]) if name]
+
+
 def _refuse_part(given: dict[str, str]) -> None:
     """Raise InputError for a row about a part of a recording: its text does not belong to the whole."""
     for name in PART_STARTS:
@@ -200,7 +206,9 @@ def _whole_json(path: Path) -> list[object] | dict[str, object] | None:
     Raises FileError for a .json file with an array that is not valid.
     """
     text = read_plain(path, limit=MAX_MANIFEST_BYTES).strip()
-    if not text.startswith(("[", "{")) or _is_object(text.partition("\n")[0]):
+    first, _, more = text.partition("\n")
+    is_row = _is_object(first) and (more or '"segments"' not in first)
+    if is_row or not text.startswith(("[", "{")):
         return None
     try:
         whole = parse_json(text.encode("utf-8", "surrogatepass"), shown_name(path))

@@ -9,7 +9,9 @@ and `dataset` cleans the texts and reads the audio.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from os import PathLike
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
@@ -20,8 +22,9 @@ from ..intake.limits import MAX_DATASET_ROWS
 from ..intake.paths import as_path, shown_name
 from .clips import Rejected
 from .kaldi import TEXT, WAV_SCP, read_kaldi
+from .list_columns import FIRST_ONLY, MARKS
 from .manifest_lines import Line, Lines, plain_lines, read_json_list, read_table
-from .recordings import AUDIO_SUFFIXES, OUTSIDE, Finder, is_within
+from .recordings import AUDIO_SUFFIXES, OUTSIDE, Finder, is_within, walk
 from .rows import JSONL, TABLE, WANTED, Manifest, Row, placed, printable, some_names
 from .sidecars import read_sidecars
 
@@ -62,14 +65,27 @@ def _from_folder(folder: Path, root: Path | None) -> Manifest:
     if first:
         unread = [name for name in names if name not in first and name.lower().endswith(JSONL)]
         notes = [f"{some_names(unread)} not read: {first[0]} is used instead"] if unread else []
-        return _from_list(_only(folder, first), root, [*notes, f"read from {first[0]}"])
+        made = _from_list(_only(folder, first), root, [*notes, f"read from {first[0]}"])
+        return _with_unnamed(made, folder, root)
     found = read_sidecars(folder, root)
-    lists = _other_lists(folder, names, root)
-    if found.rows or not lists:
-        if not found.rows and not found.rejected:
-            raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
+    if found.rows:
         return found
-    return _from_list(_only(folder, lists), root, [f"read from {lists[0]}"])
+    if lists := _other_lists(folder, names, root):
+        return _with_unnamed(_from_list(_only(folder, lists), root, [f"read from {lists[0]}"]), folder, root)
+    if not found.rejected:
+        raise InputError(f"{shown_name(folder)} contains no dataset: {WANTED}")
+    return _from_text_lists(folder, root, found)
+
+
+def _with_unnamed(made: Manifest, folder: Path, root: Path | None) -> Manifest:
+    """Return the manifest of a list in a folder, with a note on the recordings there that no usable row names."""
+    named = {row.audio for row in made.rows}
+    files = (path for path in walk(folder, follow=root is None) if path.suffix.lower() in AUDIO_SUFFIXES)
+    left = [path for path in files if path not in named]
+    linked = {os.path.realpath(path) for path in named if isinstance(path, Path)} if left else set()
+    others = [printable(path.relative_to(folder).as_posix()) for path in left if os.path.realpath(path) not in linked]
+    note = f"recordings in the folder that no usable row of the list names: {some_names(others)}"
+    return replace(made, notes=(*made.notes, note)) if others else made
 
 
 def _other_lists(folder: Path, names: Sequence[str], root: Path | None) -> list[str]:
@@ -88,17 +104,42 @@ def _other_lists(folder: Path, names: Sequence[str], root: Path | None) -> list[
     return [name for name in names if name.lower().endswith(TEXT_LIST) and _names_recordings(folder / name, root)]
 
 
-def _names_recordings(file: Path, root: Path | None) -> bool:
+def _from_text_lists(folder: Path, root: Path | None, found: Manifest) -> Manifest:
+    """Return the rows of all text files in a folder that list recordings, as LibriSpeech has one in each subfolder.
+
+    found: the same folder, read without such lists; its rejected rows that are not used here stay.
+    """
+    files = [*walk(folder, follow=root is None)]
+    recordings = [path for path in files if path.suffix.lower() in AUDIO_SUFFIXES]
+    stems = Counter(path.stem for path in recordings)
+    by_stem = {path.stem: path for path in recordings if stems[path.stem] == 1}
+    texts = [path for path in files if path.suffix.lower() == TEXT_LIST and _names_recordings(path, root, by_stem)]
+    rows: list[Row] = []
+    rejected: list[Rejected] = []
+    notes: list[str] = []
+    for path in texts:
+        made = _from_list(path, root, [], by_stem)
+        name = shown_name(path)
+        rows += [replace(row, place=f"{row.place} of {name}") for row in made.rows]
+        rejected += [Rejected(f"{one.name} of {name}", one.reason) for one in made.rejected]
+        notes += made.notes
+    read = (*texts, *(row.audio for row in rows if isinstance(row.audio, Path)))
+    used = {printable(path.relative_to(folder).as_posix()) for path in read}
+    rejected += [one for one in found.rejected if one.name not in used]
+    return Manifest(found.source, tuple(rows), tuple(rejected), (*found.notes, *notes))
+
+
+def _names_recordings(file: Path, root: Path | None, by_stem: Mapping[str, Path] | None = None) -> bool:
     """Whether one of the first lines of a text file, cut at the first space or mark, is the name of a recording."""
     if root is not None and not is_within(file, root):
         return False
-    finder = Finder(file.parent, root)
+    finder = Finder(file.parent, root, by_stem)
     try:
         lines = list(islice(plain_lines(file), _TRIED))
     except FileError:
         return False
     return any(
-        finder.has(line.split(mark)[0].strip()) for line in lines for mark in ("|", "\t", ";", ",", " ") if mark in line
+        finder.has(line.split(mark)[0].strip()) for line in lines for mark in (*MARKS, *FIRST_ONLY) if mark in line
     )
 
 
@@ -110,12 +151,12 @@ def _only(folder: Path, lists: Sequence[str]) -> Path:
     return folder / lists[0]
 
 
-def _from_list(file: Path, root: Path | None, notes: list[str]) -> Manifest:
-    """Return the rows of one list."""
+def _from_list(file: Path, root: Path | None, notes: list[str], by_stem: Mapping[str, Path] | None = None) -> Manifest:
+    """Return the rows of one list; by_stem: recordings that it may name without a path."""
     name, suffix = shown_name(file), file.suffix.lower()
     if root is not None and not is_within(file, root):
         raise InputError(f"{name}: {OUTSIDE}")
-    finder = Finder(file.parent, root)
+    finder = Finder(file.parent, root, by_stem)
     if file.name in (WAV_SCP, TEXT) and isfile(file.with_name(WAV_SCP)):
         if root is not None and not is_within(file.with_name(TEXT), root):
             raise InputError(f"{TEXT}: {OUTSIDE}")

@@ -10,9 +10,9 @@ import contextlib
 import hashlib
 import os
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 
 from ..errors import FileError, InputError
 from ..intake.limits import MAX_DATASET_FILES
@@ -116,16 +116,19 @@ class Finder:
     """Finds the recordings of a list, wherever people keep them.
 
     A name is looked up next to the list, in the usual folders there, and from the two folders above. It may have
-    separators of Windows, another case or Unicode form, and no suffix. An absolute path that is not on this machine is
-    looked up by its last two parts, then by its last one. elsewhere: {name: path} of what was found that last way.
+    separators of Windows, another case or Unicode form, and no suffix. A path that leads nowhere here is looked up by
+    its last two parts, then by its last one. elsewhere: {name: path} of what was found that last way. by_stem: other
+    recordings, by their names without suffix.
     """
 
-    def __init__(self, base: Path, root: Path | None):
-        self._places = [base / folder for folder in AUDIO_FOLDERS]
-        whole = Path(os.path.abspath(base))
-        self._above = [*whole.parents[:_FOLDERS_ABOVE]]
+    def __init__(self, base: Path, root: Path | None, by_stem: Mapping[str, Path] | None = None):
+        self._places = [place for folder in AUDIO_FOLDERS if isdir(place := base / folder)]
+        self._above = [*Path(os.path.abspath(base)).parents[:_FOLDERS_ABOVE]]
         self._roots = None if root is None else root_forms(root)
-        self._listed: dict[Path, dict[str, str]] = {}
+        self._by_stem = by_stem or {}
+        self._inside: dict[Path, bool] = {}
+        self._listed: dict[Path, set[str]] = {}
+        self._alike: dict[Path, dict[str, str]] = {}
         self.elsewhere: dict[str, Path] = {}
 
     def find(self, name: str) -> Path:
@@ -137,6 +140,8 @@ class Finder:
         except (FileError, UnicodeError):
             raise InputError("its audio path is not valid") from None
         found = self._first(spellings(name), [*self._places, *self._above])
+        if found is None and (known := self._by_stem.get(_stem(name))) and self._allowed(known):
+            found = known
         if found is None and (moved := self._first(last_parts(name), self._places)):
             found = self.elsewhere[name] = moved
         if found is None:
@@ -153,32 +158,53 @@ class Finder:
 
     def _first(self, names: list[str], places: list[Path]) -> Path | None:
         """Return the first of `names` in `places`, as it is written or else in another spelling."""
-        paths = [place / name for name in names for place in places]
-        exact = (path for path in paths if self._allowed(path) and isfile(path))
-        alike = (like for path in paths if self._allowed(path) and (like := self._alike(path)))
-        return next(exact, None) or next((path for path in alike if self._allowed(path) and isfile(path)), None)
+        paths = list(dict.fromkeys(place / name for name in names for place in places))
+        for path in paths:
+            if path.name in self._names(path.parent) and self._allowed(path) and isfile(path):
+                return path
+        for path in paths:
+            self._names(path.parent)
+            like = self._alike[path.parent].get(_folded(path.name))
+            if like is not None and self._allowed(path.with_name(like)) and isfile(path.with_name(like)):
+                return path.with_name(like)
+        return None
+
+    def _names(self, folder: Path) -> set[str]:
+        """Return the names in a folder, which is listed only once, and none if it may not be used.
+
+        Sets `_alike` too: {name without case, Unicode form and, for a recording, also without suffix: name}.
+        """
+        if folder not in self._listed:
+            names: list[str] = []
+            with contextlib.suppress(OSError):
+                names = sorted(os.listdir(folder), reverse=True) if self._folder_allowed(folder) else []
+            stems = {_folded(os.path.splitext(one)[0]): one for one in names if one.lower().endswith(AUDIO_SUFFIXES)}
+            self._listed[folder] = set(names)
+            self._alike[folder] = {**stems, **{_folded(one): one for one in names}}
+        return self._listed[folder]
+
+    def _folder_allowed(self, folder: Path) -> bool:
+        if self._roots is None:
+            return True
+        if folder not in self._inside:
+            self._inside[folder] = _within(folder, *self._roots)
+        return self._inside[folder]
 
     def _allowed(self, path: Path) -> bool:
-        return self._roots is None or _within(path, *self._roots)
+        """Whether a file may be used; only links are followed one by one, which is slow."""
+        if self._roots is None:
+            return True
+        known = path.name not in ("", "..") and self._folder_allowed(path.parent)
+        return known and (not os.path.islink(path) or _within(path, *self._roots))
 
     def why_missing(self, name: str) -> str:
         """Return the reason to reject a row whose recording is not at its path."""
         paths = [place / spelled for spelled in spellings(name) for place in self._places]
+        if "://" in name:
+            return f"{shown_name(name)} is an address, and nothing is downloaded: save the file and name it in the list"
         if not all(map(self._allowed, paths)):
             return OUTSIDE
         return f"{shown_name(name)} {'is a folder, not a file' if any(map(isdir, paths)) else 'does not exist'}"
-
-    def _alike(self, path: Path) -> Path | None:
-        """Return the entry of the same folder whose name differs only in case, Unicode form or a missing suffix."""
-        folder = path.parent
-        if folder not in self._listed:
-            names: list[str] = []
-            with contextlib.suppress(OSError):
-                names = sorted(os.listdir(folder), reverse=True) if self._allowed(folder) else []
-            stems = {_folded(os.path.splitext(one)[0]): one for one in names if one.lower().endswith(AUDIO_SUFFIXES)}
-            self._listed[folder] = {**stems, **{_folded(one): one for one in names}}
-        name = self._listed[folder].get(_folded(path.name))
-        return None if name is None else folder / name
 
 
 def spellings(name: str) -> list[str]:
@@ -187,12 +213,18 @@ def spellings(name: str) -> list[str]:
 
 
 def last_parts(name: str) -> list[str]:
-    """Return the last two parts and the last part of an absolute path of any system; nothing for a relative path."""
-    windows, posix = PureWindowsPath(name), PurePosixPath(name)
-    if not (windows.drive or windows.root or posix.is_absolute()) or ".." in windows.parts:
+    """Return the last two parts and the last part of a path of any system; nothing for a bare name or an address."""
+    windows = PureWindowsPath(name)
+    if ".." in windows.parts or "://" in name:
         return []
     parts = windows.parts[1:] if windows.anchor else windows.parts
-    return ["/".join(parts[-count:]) for count in (2, 1) if len(parts) >= count]
+    return ["/".join(parts[-count:]) for count in (2, 1) if len(parts) >= count and (windows.anchor or parts[1:])]
+
+
+def _stem(name: str) -> str:
+    """Return a name without the suffix of a recording."""
+    stem, suffix = os.path.splitext(name)
+    return stem if suffix.lower() in AUDIO_SUFFIXES else name
 
 
 def _folded(name: str) -> str:

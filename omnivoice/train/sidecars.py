@@ -6,6 +6,7 @@ recording is a row or rejected, also one of a kind that is not read, and so is a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os.path import isdir
@@ -17,7 +18,7 @@ from ..intake.paths import shown_name
 from .clips import Rejected
 from .manifest_lines import read_plain
 from .recordings import AUDIO_SUFFIXES, OTHER_SUFFIXES, OUTSIDE, is_within, walk, why_no_audio
-from .rows import Manifest, Row, printable, some_names
+from .rows import JSONL, TABLE, Manifest, Row, printable, some_names
 
 # What follows a recording's name in the name of its transcript; the first one found counts. The last two: LibriTTS.
 TEXT_SUFFIXES = (".txt", ".lab", ".normalized.txt", ".original.txt")
@@ -28,6 +29,7 @@ _SEPARATE = frozenset(
         *("txt", "text", "texts", "lab", "labs", "transcript", "transcripts", "transcriptions"),
     )
 )
+_MICROPHONE = re.compile(r"_mic[12]$")  # VCTK has two recordings of each text
 
 
 @dataclass(eq=False)
@@ -65,7 +67,11 @@ def read_sidecars(folder: Path, root: Path | None) -> Manifest:
     unused = list(dict.fromkeys(text.name for texts in pairs.values() for text in texts[1:]))
     notes += [f"{some_names(unused)} not read: the recording has another transcript"] if unused else []
     notes += [f"{_name(path, folder)} not entered: {why}" for path, why in found.unread.items()]
-    if others := [_name(path, folder) for paths in found.others.values() for path in paths]:
+    others = [_name(path, folder) for paths in found.others.values() for path in paths]
+    lists = [name for name in others if "/" in name and name.lower().endswith((f"/{TABLE}", JSONL))]
+    if lists:
+        notes.append(f"not read, because a list counts in its own folder only: {some_names(lists)}; choose that folder")
+    if others := [name for name in others if name not in lists]:
         notes.append(f"not read, because it is neither a recording nor a transcript: {some_names(others)}")
     return Manifest(shown_name(folder), tuple(rows), tuple(rejected), tuple(notes))
 
@@ -105,12 +111,14 @@ def _pairs(found: _Found, folder: Path) -> tuple[dict[Path, list[Path]], list[st
         if len(by_key.get(key, ())) == 1:
             pairs[path] = by_key[key]
             moved.append(_name(by_key[key][0], folder))
-    return pairs, [f"transcripts from another folder than the recording's: {some_names(moved)}"] if moved else []
+    return pairs, [
+        f"transcripts from another folder than the recording's: {some_names(list(dict.fromkeys(moved)))}"
+    ] if moved else []
 
 
 def _key(path: Path, folder: Path) -> tuple[str, ...]:
     parts = path.relative_to(folder).parent.parts
-    return (*(part for part in parts if part.casefold() not in _SEPARATE), path.stem)
+    return (*(part for part in parts if part.casefold() not in _SEPARATE), _MICROPHONE.sub("", path.stem))
 
 
 def _why_alone(text: Path) -> str:

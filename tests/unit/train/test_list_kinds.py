@@ -111,9 +111,7 @@ UNCLEAR = {
 def test_columns_that_cannot_be_told_apart_are_refused(tmp_path: Path, name: str, content: str, columns: str) -> None:
     with pytest.raises(InputError, match="which one is the text is not clear") as caught:
         read(tmp_path, content, name, "a.wav", "b.wav")
-    assert f"(it could be {columns}): write the names of the columns into a first line, such as audio" in str(
-        caught.value
-    )
+    assert f"(it could be {columns}): add a first line with names of the columns, audio and text" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +205,8 @@ def test_how_a_path_may_be_meant() -> None:
     assert spellings("clips\\a.wav") == ["clips\\a.wav", "clips/a.wav"] and spellings("a/b.wav") == ["a/b.wav"]
     assert last_parts("C:\\x\\y\\a.wav") == ["y/a.wav", "a.wav"] == last_parts("/data/x/y/a.wav")
     assert last_parts("\\\\host\\share\\a.wav") == ["a.wav"] and last_parts("/a.wav") == ["a.wav"]
-    for name in ("a.wav", "x/a.wav", "x\\a.wav", "../a.wav", "/x/../../a.wav", "C:\\x\\..\\a.wav", "/", ""):
+    assert last_parts("x\\y/a.wav") == ["y/a.wav", "a.wav"] == last_parts("y/a.wav")
+    for name in ("a.wav", "../a.wav", "/x/../../a.wav", "C:\\x\\..\\a.wav", "https://x/y/a.wav", "/", ""):
         assert last_parts(name) == []
 
 
@@ -307,6 +306,7 @@ def test_audio_as_hugging_face_exports_it(tmp_path: Path) -> None:
             InputError,
             "the parts of one recording",
         ),
+        ('{"segments": [{"start": 0, "text": "x"}], "text": "x"}', InputError, "the parts of one recording"),
         ({"a": {"wav": "a.wav"}, "b": {}}, InputError, "must be a JSON array of objects, or have one JSON object per"),
         ('[{"audio": "a.wav"},\n{"audio": ]', FileError, "m.json is not valid JSON: "),
     ],
@@ -450,3 +450,84 @@ def test_a_folder_of_recordings_alone(tmp_path: Path) -> None:
         "anna/1.wav": "it has no transcript: write its words into 1.txt",
         "anna/2.wav": "it has no transcript: write its words into 2.txt",
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name", "content"),
+    [
+        ("84/121/84-121-0000", "84/121/84-121-0001", "84/121/84-121.trans.txt", "{0} {1}\n{2} {3}\n"),
+        ("wav/S2/B0001", "wav/S2/B0002", "transcript/all_v0.8.txt", "{0} {1}\n{2} {3}\n"),
+        ("basic/wav/B_0001", "basic/wav/B_0002", "basic/transcript_utf8.txt", "{0}:{1}\n{2}:{3}\n"),
+        ("wavs/1", "wavs/2", "lists/all.txt", "{0}.flac|anna|en|{1}\n{2}.flac|anna|en|{3}\n"),
+    ],
+)
+@pytest.mark.parametrize("root", [False, True])
+def test_lists_in_subfolders_as_of_public_corpora(
+    tmp_path: Path, first: str, second: str, name: str, content: str, root: bool
+) -> None:
+    folder = tmp_path / "set"
+    touch(folder, f"{first}.flac", f"{second}.flac", "more/x.flac", "notes.txt", text="")
+    lines = content.format(Path(first).name, HELLO, Path(second).name, BYE) + "none|x y\n"
+    touch(folder, name, text=lines.replace("none|", "none ") if "|" not in content else lines)
+    found = read_manifest(folder, root=folder if root else None)
+    assert rows(found, folder) == [(f"{first}.flac", HELLO), (f"{second}.flac", BYE)]
+    assert [row.place for row in found.rows] == [f"line {n} of {Path(name).name}" for n in (1, 2)]
+    assert [one for one, _ in found.rejected][1:] == ["more/x.flac", "notes.txt"]
+    assert "line 3" in found.rejected[0].name and found.rejected[0].name.endswith(f" of {Path(name).name}")
+
+
+@pytest.mark.parametrize("name", ["metadata.csv", "one.jsonl", "anna.list"])
+def test_recordings_that_a_list_leaves_out_are_named(tmp_path: Path, name: str) -> None:
+    content = json.dumps({"file": "a.wav", "text": HELLO}) if name.endswith("l") else f"a.wav|{HELLO}"
+    content += "\n" + (json.dumps({"file": "no.wav", "text": BYE}) if name.endswith("l") else f"no.wav|{BYE}")
+    read(tmp_path, content, name, "a.wav", "deep/b.wav", "c.wav")
+    found = read_manifest(tmp_path, root=tmp_path)
+    assert rows(found, tmp_path) == [("a.wav", HELLO)] and len(found.rejected) == 1
+    assert found.notes == (
+        f"read from {name}",
+        "recordings in the folder that no usable row of the list names: c.wav, deep/b.wav",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (f'"a.wav"|"{HELLO}"\n"b.wav"|"{BYE}"\n', [None, None]),
+        (f"a.wav: {HELLO}\nb.wav: {BYE}\n", [None, None]),
+        (f"a.wav|jo|en|{HELLO}\nb.wav|jo|en|{BYE}\n", ["en", "en"]),
+        (f"a.wav|en|zh|{HELLO}\nb.wav|en|en|{BYE}\n", ["zh", "en"]),
+        (f"a.wav|en|{HELLO}\nb.wav|zh|{BYE}\n", ["en", "zh"]),
+        (f"file;text;;\r\na.wav;{HELLO};;\r\nb.wav;{BYE};;\r\n", [None, None]),
+        (f'a.wav;"{HELLO}";3,25\r\nb.wav;{BYE};4,5\r\n', [None, None]),
+        (f"sliced/a.wav|{HELLO}\nsliced/b.wav|{BYE}\n", [None, None]),
+    ],
+)
+def test_odd_lists(tmp_path: Path, content: str, expected: list[str | None]) -> None:
+    found = read(tmp_path, content, "m.csv", "a.wav", "b.wav")
+    assert rows(found, tmp_path) == TWO and [row.language for row in found.rows] == expected
+    assert found.rejected == () and not any("not used in" in note for note in found.notes)
+
+
+def test_both_microphones_of_vctk(tmp_path: Path) -> None:
+    touch(
+        tmp_path, "wav48/p225/p225_001_mic1.flac", "wav48/p225/p225_001_mic2.flac", "txt/p225/p225_001.txt", text=HELLO
+    )
+    found = read_manifest(tmp_path)
+    assert rows(found, tmp_path) == [(f"wav48/p225/p225_001_mic{number}.flac", HELLO) for number in (1, 2)]
+    assert found.rejected == ()
+
+
+@pytest.mark.parametrize("name", ["train/metadata.csv", "train/metadata.jsonl"])
+def test_a_list_in_a_subfolder_is_pointed_at(tmp_path: Path, name: str) -> None:
+    touch(tmp_path, "train/a.wav", name)
+    found = read_manifest(tmp_path)
+    assert found.notes == (f"not read, because a list counts in its own folder only: {name}; choose that folder",)
+
+
+@pytest.mark.parametrize("address", ["https://x.org/a.wav", "s3://bucket/a.wav", "file:///tmp/a.wav"])
+@pytest.mark.parametrize("root", [False, True])
+def test_addresses_are_refused(tmp_path: Path, address: str, root: bool) -> None:
+    found = read(tmp_path, f"{address}|{HELLO}\na.wav|{BYE}", "m.csv", "a.wav", root=root)
+    assert rows(found, tmp_path) == [("a.wav", BYE)]
+    (rejected,) = found.rejected
+    assert rejected.reason == "a.wav is an address, and nothing is downloaded: save the file and name it in the list"

@@ -246,7 +246,7 @@ def test_jsonl_with_all_keys(tmp_path: Path) -> None:
         ("[1]", "it is not a JSON object"),
         ('{"text": "x"}', "it names no audio file"),
         ('{"audio_path": "b.wav", "text": "x"}', "b.wav does not exist"),
-        ('{"audio_path": "http://x/b.wav", "text": "x"}', "b.wav does not exist"),
+        ('{"audio_path": "http://x/b.wav", "text": "x"}', "b.wav is an address, and nothing is downloaded"),
         ('{"audio_path": 3, "text": "x"}', "audio_path must be a string, got 3"),
         ('{"audio_path": "a.wav", "text": ["x"]}', "text must be a string, got list"),
         ('{"audio_path": "a.wav", "text": "x", "instruct": NaN}', "NaN is not a JSON number"),
