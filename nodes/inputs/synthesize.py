@@ -7,12 +7,13 @@ engine does not know (sockets, presets, lines) is checked here; numbers, switche
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...omnivoice.constants import FRAME_RATE
-from ...omnivoice.errors import InputError
+from ...omnivoice.errors import InputError, TextError
 from ...omnivoice.generate.items import first_words
 from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS, find_preset
@@ -21,6 +22,7 @@ from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign,
 from .. import host
 
 AUTO = "auto"
+TOKEN_LIKE = re.compile(r"<\|[^<>|\s]{1,64}\|>")
 PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
@@ -124,7 +126,11 @@ def validate_text(text: object) -> bool | str:
 def _check_text(text: Any) -> None:
     if text == "None":  # ComfyUI turns a null in a prompt over HTTP into this string
         raise InputError('text must be a string, got None: write a text, or "None." to speak the word')
-    make_plan(GenerationRequest(text, seed=0))
+    try:
+        make_plan(GenerationRequest(text, seed=0))
+    except TextError:
+        if not (isinstance(text, str) and TOKEN_LIKE.search(text)):
+            raise  # but with a token of its own, only the model can tell
 
 
 def warnings_of(spoken: Mapping[str, Speech]) -> tuple[str, ...]:

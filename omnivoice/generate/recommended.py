@@ -8,6 +8,7 @@ from ..text.languages import language_id
 from ..types import GenerationRequest, Sampling
 from ..weights.model_settings import ModelSettings, shown_setting
 
+NEUTRAL = {"speed": 1.0}  # means the same as the default, None
 NO_LANGUAGE = "this model was trained without languages, and {} may harm the speech: leave language at auto"
 
 
@@ -26,7 +27,7 @@ def with_recommended(
         of_sampling = hasattr(plain_sampling, name)
         now, default = (request.sampling, plain_sampling) if of_sampling else (request, plain)
         current = getattr(now, name)
-        unset = current == getattr(default, name) and name not in request.given
+        unset = current in (getattr(default, name), NEUTRAL.get(name)) and name not in request.given
         if name == "language":
             unset = name not in request.given and language_id(current, settings.languages) is None
         if unset and value != current and (name, value) != ("language", "auto"):

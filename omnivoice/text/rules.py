@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .own_tokens import OwnTokens
 from .removed import Removed
+from .tags import with_own_spelling
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,9 @@ class TextRules:
     languages: tuple[str, ...] = ()
 
     def shielded(self, text: str, removed: Removed | None = None) -> str:
-        """Return `text` with a stand-in for each own token, see `own_tokens`."""
-        return self.own.shielded(text, removed)
+        """Return `text` with a stand-in for each own token, see `own_tokens`, and tags as the model spells them."""
+        spelled = text if self.as_written else with_own_spelling(text, self.tags)
+        return self.own.shielded(spelled, removed)
 
     def restored(self, text: str) -> str:
         """Return a shielded text with its tokens spelled out."""

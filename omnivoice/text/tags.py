@@ -63,6 +63,17 @@ def canonical_tags(text: str, own: Collection[str] = ()) -> str:
     return _SPELLED.sub(replace, text)
 
 
+def with_own_spelling(text: str, own: Collection[str]) -> str:
+    """Return `text` with tags of the model in another case, such as `[Happy]`, as the model spells them."""
+    spellings = {_key(name): name for name in own}
+    own = frozenset(own)
+
+    def replace(match: re.Match[str]) -> str:
+        return match[0] if match[1] in own else f"[{spellings.get(_key(match[1]), match[1])}]"
+
+    return _SPELLED.sub(replace, text) if own else text
+
+
 def tag_warnings(text: str, own: Collection[str] = ()) -> tuple[str, ...]:
     """Return a warning for each unknown tag and each wrong pronunciation in `text`, at most five of each.
 

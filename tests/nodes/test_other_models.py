@@ -115,3 +115,23 @@ def test_languages_and_tokens_in_the_dataset_node(nodes, model, host, language, 
 def test_the_switch_takes_only_true_and_false(nodes, value) -> None:
     with pytest.raises(ValueError, match="text_as_written must be True, False or None"):
         nodes["OmniVoiceSettings"].execute(text_as_written=value)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("<|dur_3|>", None),
+        ("<|dur_3|> ...", None),
+        ("Hello <|dur_3|>there.", None),
+        ("...", "nothing to speak"),
+        ("<>", "nothing to speak"),
+        ("[pause soon] Hello.", "cannot be read"),
+    ],
+)
+def test_a_text_of_tokens_is_judged_by_the_model(nodes, model, text, complaint) -> None:
+    result = nodes["OmniVoiceSynthesize"].validate_inputs(text=[text])
+    assert (result is True) if complaint is None else (complaint in result)
+    if text == "<|dur_3|>":
+        with pytest.raises(ValueError, match="has only tokens of the model, and no length of its own"):
+            report_of(nodes, model, text)
+        assert "frames: 50" in report_of(nodes, model, text, duration=2.0)

@@ -238,3 +238,22 @@ def test_what_follows_a_pause_of_no_time_is_named(tokenizer) -> None:
     made = plan(tokenizer, "Hello there. [pause 0s] ◆ ~")
     assert made.chunks[0].text.strip() == "Hello there."
     assert made.warnings == ("symbols that are not spoken were removed from the text: ◆, ~",)
+
+
+def test_tags_of_the_model_count_in_any_case(tuned) -> None:
+    rules = TextRules(tuned.own, tags=("happy", "Clears throat", "laugh"))
+    text = "[HAPPY] It is. [clears_throat] It is. [Laugh] It is. [sighs] It is."
+    made = make_plan(GenerationRequest(text, seed=1), rules)
+    assert made.chunks[0].text == "[happy] It is. [Clears throat] It is. [laugh] It is. [sigh] It is."
+    assert made.warnings == ()
+    assert build_prompt(tuned, text=made.chunks[0].text).count(FIRST + MARKS.index("[happy]")) == 1
+    (kept,) = make_plan(GenerationRequest("[HAPPY] It is.", seed=1, text_as_written=True), rules).chunks
+    assert kept.text == "[HAPPY] It is."
+
+
+def test_thousands_of_tokens_are_told_apart() -> None:
+    names = [f"<|{kind}_{i}|>" for kind in ("dur", "pit") for i in range(3000)] + [f"w{i:04}" for i in range(3000)]
+    own = OwnTokens(tuple(OwnToken(name, i) for i, name in enumerate(names)))
+    chosen = [*names[::97], names[0], names[-1]]
+    shielded = own.with_words(own.shielded(" ".join(chosen)))
+    assert [own.token(char).text for char in shielded.split(" ")] == chosen

@@ -13,6 +13,7 @@ import torch
 
 from omnivoice import Engine, GenerationRequest, InputError, Sampling, Waveform
 from omnivoice.errors import CheckpointError, FileError, OmniVoiceError
+from omnivoice.generate.recommended import with_recommended
 from omnivoice.text.own_tokens import OwnToken, OwnTokens
 from omnivoice.text.tokenizer import own_tokens
 from omnivoice.weights import locate_checkpoint
@@ -212,6 +213,16 @@ def test_a_given_setting_wins(engine: Engine, given: dict, kept: tuple[str, obje
     source = plan.request.sampling if hasattr(plan.request.sampling, name) else plan.request
     assert getattr(source, name) == value
     assert f"{name} " not in plan.notes[0]
+
+
+@pytest.mark.parametrize(("speed", "used"), [(None, 1.5), (1.0, 1.5), (0.8, 0.8), (1.2, 1.2)])
+def test_a_speed_of_one_is_the_default(speed: float | None, used: float) -> None:
+    advice = ModelSettings(recommended={"speed": 1.5})
+    request, notes, _ = with_recommended(GenerationRequest("Hello.", speed=speed), advice)
+    assert request.speed == used
+    assert notes == (("recommended by the model: speed 1.5",) if used == 1.5 else ())
+    forced, notes, _ = with_recommended(GenerationRequest("Hello.", speed=1.0, given=frozenset({"speed"})), advice)
+    assert (forced.speed, notes) == (1.0, ())
 
 
 def test_what_is_given_must_be_names(engine: Engine) -> None:
