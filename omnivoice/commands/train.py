@@ -253,7 +253,8 @@ def _write(
     written: list[Path] = []
     try:
         if trainer.settings.method == "full":
-            results = _write_models(trainer, folder, files, order.output)
+            knowing = files.knowing(clip.language for clip in dataset.clips)
+            results = _write_models(trainer, folder, knowing, order.output)
         else:
             results = _write_loras(trainer, folder, order, dataset, base)
         for path in results:

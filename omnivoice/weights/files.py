@@ -7,8 +7,8 @@ are refused by name. `load` reads the tensors, and `single_file` knows the forma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from os import PathLike
 from os.path import isdir, isfile  # unlike Path.is_file, they never raise
 from pathlib import Path
@@ -21,9 +21,11 @@ from ..intake.limits import MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYT
 from ..intake.paths import as_path, model_folder
 from ..intake.strict_json import parse_json
 from ..intake.tables import load_table
+from ..text.languages import language_label
 from ..text.own_tokens import OwnTokens
+from ..text.tokenizer import own_tokens
 from .model_settings import FILE as SETTINGS
-from .model_settings import MAX_BYTES, ModelSettings, settings_for, settings_text
+from .model_settings import MAX_BYTES, MAX_LANGUAGES, ModelSettings, settings_for, settings_text
 from .single_file import (
     CODEC_CONFIG,
     CONFIG,
@@ -62,6 +64,16 @@ class CheckpointFiles:
     def settings(self, own: OwnTokens) -> ModelSettings:
         """Return what the model with these own tokens says about itself. Raises CheckpointError for a wrong file."""
         return settings_for(own, self.folder, self.settings_json)
+
+    def knowing(self, languages: Iterable[str | None]) -> CheckpointFiles:
+        """Return the files with settings that name the ids in `languages` that OmniVoice lacks, such as those of the
+        clips that the model was trained on; at most 100 in all."""
+        new = [one for one in languages if one and language_label(one) != one]
+        settings = self.settings(own_tokens(self.tokenizer_json())) if new else ModelSettings()
+        if set(new) <= set(settings.languages):
+            return self
+        known = tuple(dict.fromkeys((*settings.languages, *new)))[:MAX_LANGUAGES]
+        return replace(self, settings_json=replace(settings, languages=known).as_json())
 
     def tokenizer_json(self) -> bytes:
         """Return the bytes of tokenizer.json."""

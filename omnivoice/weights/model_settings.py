@@ -68,6 +68,13 @@ class ModelSettings:
         advice = ", ".join(shown_setting(*item) for item in self.recommended.items())
         return "; ".join([*parts, f"recommended {advice}"] if advice else parts)
 
+    def as_json(self) -> bytes:
+        """Return the content of an omnivoice_nodes.json that says the same."""
+        table = {"name": self.name, "tags": self.tags, "text_as_written": self.text_as_written}
+        table |= {"languages": self.languages, "recommended": dict(self.recommended)}
+        told = {key: value for key, value in table.items() if value}
+        return (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode()
+
     def rules(self, own: OwnTokens) -> TextRules:
         """Return the rules for texts of this model, whose own tokens in brackets are tags that it knows, too."""
         added = (token.text[1:-1] for token in own.tokens if _is_bracketed(token.text))

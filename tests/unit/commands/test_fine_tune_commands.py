@@ -106,7 +106,9 @@ def test_a_full_fine_tune_is_exported_and_speaks(place: Path, prompts: list, cap
     assert main(["speak", SAID, "--model", str(one), *SPEAK, "-o", str(wav)]) == 0
     said = capsys.readouterr()
     assert prompts == [prompt_by_hand(tuned, SAID, LANGUAGE)]
-    assert said.out.startswith(f"{wav}: ") and "removed" not in said.err and said.err.count(OWN_LANGUAGE) == 1
+    assert said.out.startswith(f"{wav}: ") and "removed" not in said.err
+    assert OWN_LANGUAGE not in said.err, "the trained model names the language that it learnt"
+    assert json.loads((trained / "omnivoice_nodes.json").read_text()) == {"languages": [LANGUAGE]}
     assert main(["speak", SAID, "--model", str(trained), *SPEAK, "-o", str(place / "two.wav")]) == 0
     assert (place / "two.wav").read_bytes() == wav.read_bytes(), "the folder speaks as the single file"
 
@@ -133,7 +135,8 @@ def test_a_lora_leaves_the_text_embedding(place: Path, prompts: list, capsys: py
     assert main(["speak", SAID, "--model", str(merged), *SPEAK, "-o", str(place / "merged.wav")]) == 0
     assert (place / "merged.wav").read_bytes() == spoken["lora"] == spoken["adapter"] != spoken["plain"]
     assert set(prompts[-4:]) == {prompt_by_hand(tuned, SAID, LANGUAGE)}
-    assert "removed" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "removed" not in said and said.count(OWN_LANGUAGE) == 4
 
 
 def test_settings_go_with_the_model(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,3 +139,32 @@ def test_a_codec_inside_the_weights_does_not_replace_the_folder(folder: Path) ->
 
 def test_the_maker_adds_three_tokens(made: Path) -> None:
     assert [token_ids(made)[token] for token in TOKENS] == [1875, 1876, 1877]
+
+
+TOLD = {"name": "Mine", "tags": ["whisper"], "languages": ["la"], "recommended": {"steps": 20, "denoise": False}}
+SINGER = {"name": "OmniSinger", "tags": ["singing"], "text_as_written": True}
+LEARNT = [
+    ("tuned", None, ["en", None, "xx", "xx"], {"languages": ["xx"]}),
+    ("tuned", None, ["en", None], None),
+    ("tuned", TOLD, ["xx", "la", "zz"], {**TOLD, "languages": ["la", "xx", "zz"]}),
+    ("tuned", TOLD, ["la", "de"], TOLD),
+    ("OmniSinger", None, ["la"], {**SINGER, "languages": ["la"]}),
+]
+
+
+@pytest.mark.parametrize(("name", "told", "languages", "expected"), LEARNT)
+def test_a_model_names_the_languages_that_it_was_trained_on(folder, name, told, languages, expected, tmp_path) -> None:
+    """Those that OmniVoice lacks, in addition to what its own settings, or our table, say about it."""
+    place = folder.rename(folder.with_name(name)) if name != folder.name else folder
+    if told:
+        (place / "omnivoice_nodes.json").write_text(json.dumps(told))
+    copy = export_folder(locate_checkpoint(place).knowing(languages), tmp_path / "copy")
+    written = copy / "omnivoice_nodes.json"
+    assert (json.loads(written.read_text()) if written.exists() else None) == expected
+    assert Engine.load(copy).rules.languages == tuple(expected["languages"] if expected else ())
+
+
+def test_a_model_names_a_hundred_languages_at_most(folder: Path, tmp_path: Path) -> None:
+    many = [f"x{chr(97 + n // 26)}{chr(97 + n % 26)}q" for n in range(150)]
+    single = export_checkpoint(locate_checkpoint(folder).knowing(many), tmp_path / "one.safetensors")
+    assert Engine.load(single).rules.languages == tuple(many[:100])
