@@ -49,5 +49,9 @@ class NumericError(OmniVoiceError):
     """The model produced NaN or Inf because of its weights or the precision, not because of the request."""
 
 
+class ProcessError(OmniVoiceError):
+    """Another process of the same run has ended, so this one cannot go on."""
+
+
 class DeviceMemoryError(OmniVoiceError, OutOfMemoryError):
     """The device has too little memory for a run. Hosts that free memory when torch runs out of it do so here too."""

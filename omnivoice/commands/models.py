@@ -40,9 +40,10 @@ def add_checkpoint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--codec", metavar="FOLDER", help="folder of the codec, if the model has no audio_tokenizer/")
 
 
-def add_device_option(parser: argparse.ArgumentParser) -> None:
-    """Add --device."""
-    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, mps, xpu")
+def add_device_option(parser: argparse.ArgumentParser, default: str | None = "cpu") -> None:
+    """Add --device. default: None if something else decides without it."""
+    named = "cpu (default)" if default else "cpu"
+    parser.add_argument("--device", default=default, help=f"{named}, cuda, cuda:1, mps, xpu")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """`train`: train a LoRA, or every weight, on a dataset; with torchrun on several devices or machines.
 
-Ctrl-C finishes the current step, writes the training state and the results, and stops; the same command resumes the
-run. With several processes, the main one writes all files and messages.
+Ctrl-C finishes the current step, writes the training state and the results, and exits with 130. The same command then
+resumes the run. With several processes, the main one writes all files and messages.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +22,7 @@ import torch
 
 from ..devices import AUTO, DTYPES, best_training_dtype, codec_device
 from ..engine import Engine
-from ..errors import DiskFullError, FileError, InputError, OmniVoiceError
+from ..errors import DiskFullError, FileError, InputError, OmniVoiceError, ProcessError
 from ..generate.codec import Codec
 from ..intake.audio_files import write_wav
 from ..intake.folders import make_folder
@@ -44,7 +45,7 @@ from ..weights.files import CheckpointFiles
 from ..weights.lora_read import read_lora
 from ..weights.lora_write import write_peft
 from .dataset import load_dataset
-from .models import checkpoint_files, usable_device
+from .models import add_checkpoint_options, add_device_option, checkpoint_files, find_model, usable_device
 from .train_config import EXAMPLE, TrainOrder, read_order
 from .train_progress import Progress, tensorboard
 
@@ -63,17 +64,24 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("config", help="a .toml or .json file, as in the example below")
+    add_checkpoint_options(parser)
+    add_device_option(parser, None)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Prepare the dataset, train, and write the results."""
-    order = read_order(options.config)
+    given = {name: getattr(options, name) for name in ("model", "codec", "device") if getattr(options, name)}
+    order = replace(read_order(options.config), **given)
     world = join_world(device_type=order.device.partition(":")[0])
     try:
         # Before hours of encoding; fails as well if the folder cannot be made.
-        with lock_run(order.output) if world.is_main else nullcontext():
+        with lock_run(order.output) if world.is_main else nullcontext(), world.together():
             _run(order, world)
+    except (KeyboardInterrupt, ProcessError):
+        if world.is_main:
+            print(f"\n{_next(RunFolder(order.output))}", file=sys.stderr)
+        raise
     finally:
         world.close()
 
@@ -82,10 +90,10 @@ def _run(order: TrainOrder, world: World) -> None:
     device = usable_device(
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
-    files = checkpoint_files(order.model, order.codec)
-    names = ("model", "codec", "cache", "language", "instruct")
-    given = {name: getattr(order, name) for name in names}
-    dataset = _in_turn(world, lambda: load_dataset(order.data, device=device, **given))
+    model = find_model(order.model, demo=True)
+    files = checkpoint_files(model, order.codec)
+    given = {name: getattr(order, name) for name in ("codec", "cache", "language", "instruct")}
+    dataset = _in_turn(world, lambda: load_dataset(order.data, device=device, model=model, **given))
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
     lora = None if order.lora is None else read_lora(order.lora, files.lm_config)
@@ -114,6 +122,8 @@ def _run(order: TrainOrder, world: World) -> None:
             print(f"wrote {path}")
         if fault or outcome.fault:
             raise FileError(f"{outcome.fault or fault}. {_next(folder)}")
+    if outcome.reason == "stopped":
+        raise KeyboardInterrupt  # so that the exit code says so
 
 
 _ENDS = {

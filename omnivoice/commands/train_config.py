@@ -7,6 +7,7 @@ unknown name is refused at every level.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -20,13 +21,14 @@ from ..intake.strict_json import parse_json
 from ..train.results import check_result_name
 from ..train.settings import TrainSettings, settings_for, settings_from
 
+_BACKSLASH = re.compile(rb'"[^"\n]*\\')  # in double quotes, where it must be doubled
 EXAMPLE = """\
 data = "clips"            # a folder of recordings with .txt transcripts, a metadata.csv, or a .jsonl
 output = "runs/anna"      # the run's folder; an unfinished run in it is resumed
-model = "models/OmniVoice"
-device = "cuda"
 preset = "voice"          # or "language"; [settings] overrides single values
 language = "en"           # for clips that name no language
+# device = "cuda"         # default: cpu
+# model = "models/omnivoice/OmniVoice"   # default: the first one in models/omnivoice
 
 [settings]
 sample_every = 100
@@ -38,8 +40,8 @@ sample_text = "This is how I sound by now."
 class TrainOrder:
     """The content of a config file.
 
-    settings: values that override the preset. lora: a LoRA to start from. preset: "" for the plain defaults. name: of
-    the result files; by default, that of the output folder.
+    settings: values that override the preset. model: None for the one that `find_model` finds. lora: a LoRA to start
+    from. preset: "" for the plain defaults. name: of the result files; by default, that of the output folder.
     """
 
     data: Path
@@ -85,6 +87,8 @@ def read_order(path: str) -> TrainOrder:
             wanted = "true or false" if allowed is bool else "a table" if name == "settings" else "a text in quotes"
             raise InputError(f"{shown_name(where)}: {name} must be {wanted}, got {shown(value)}")
         if "Path" in kind:
+            if any(char < " " for char in str(value)):  # a tab, from the start of \temp in double quotes
+                raise InputError(f"{shown_name(where)}: {name} holds a control character: {_hint(where)}")
             values[name] = where.parent / as_path(value)
     missing = [name for name in ("data", "output") if name not in table]
     if missing:
@@ -97,11 +101,21 @@ def read_order(path: str) -> TrainOrder:
     return order
 
 
+def _hint(path: Path) -> str:
+    """Return how to write a Windows path in this kind of file."""
+    other = "double the backslashes" if path.suffix == ".json" else "put it in single quotes ('C:\\clips')"
+    return f"write a Windows path with forward slashes (C:/clips), or {other}"
+
+
 def _parsed(path: Path) -> object:
     name = shown_name(path)
     data = read_bytes(path, limit=MAX_CONFIG_BYTES)
+    hint = f": {_hint(path)}" if _BACKSLASH.search(data) else ""
     if path.suffix == ".json":
-        return parse_json(data, name)
+        try:
+            return parse_json(data, name)
+        except FileError as error:
+            raise FileError(f"{error}{hint}") from None
     if path.suffix != ".toml":
         raise InputError(f"{name} must end in .toml or .json; an example:\n{EXAMPLE}")
     read_toml = _toml_reader(name)
@@ -110,7 +124,7 @@ def _parsed(path: Path) -> object:
     except RecursionError:
         raise FileError(f"{name} is not usable TOML: it is nested too deeply") from None
     except ValueError as error:  # TOMLDecodeError, UnicodeDecodeError, a number of thousands of digits
-        raise FileError(f"{name} is not valid TOML: {str(error)[:200]}") from None
+        raise FileError(f"{name} is not valid TOML: {str(error)[:200]}{hint}") from None
 
 
 def _toml_reader(name: str) -> Callable[[str], dict[str, object]]:

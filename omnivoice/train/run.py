@@ -33,11 +33,12 @@ from ..intake.files import (
     write_parts_atomic,
 )
 from ..intake.folders import check_space, make_folder
-from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES, shown
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_TABLE_BYTES
 from ..intake.locks import FolderLock, lock_folder
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json, read_json
 from ..intake.tensors import check_header
+from .same_run import difference_between
 from .settings import TrainSettings
 from .state_files import FORMAT, FORMAT_VERSION, read_state, write_state
 from .trainer import Trainer
@@ -46,8 +47,6 @@ SETTINGS, METRICS, BEST, LOCK = "settings.json", "metrics.jsonl", "best.safetens
 RESERVE, RESERVE_SPARE = "reserve.bin", 1 << 20  # spare: for the names of the tensors, and for metrics
 KEPT = 2
 STALE_SECONDS = 600  # no state takes this long to write, so an older temporary file was left by a kill
-# Settings that may change when a run resumes, since they do not affect the weights.
-CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
 Made = TypeVar("Made")
 _STATE = re.compile(r"state-(\d{8})\.safetensors")
 _LOG = logging.getLogger("omnivoice_nodes")
@@ -256,7 +255,7 @@ def check_run(
     own = json.loads(json.dumps(own))  # as it will be read back
     path = folder / SETTINGS
     if os.path.isfile(path):
-        difference = _difference(read_json(path, limit=MAX_CONFIG_BYTES), own)
+        difference = difference_between(read_json(path, limit=MAX_CONFIG_BYTES), own)
         if difference or not resume:
             reason = difference or "resume is off"
             raise InputError(f"{shown_name(folder)} holds another run ({reason}): name another folder")
@@ -272,19 +271,3 @@ def is_finished(folder: Path, settings: TrainSettings) -> bool:
 
 def _state_name(step: int) -> str:
     return f"state-{step:08d}.safetensors"
-
-
-def _difference(found: object, own: Mapping[str, object]) -> str:
-    """Return what differs between the two runs, empty if they are the same."""
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        return f"its {SETTINGS} does not belong to a training run"
-    if found.get("format_version") != FORMAT_VERSION:
-        return f"format_version {shown(found.get('format_version'))}, this one reads {FORMAT_VERSION}"
-    old, new = found.get("settings"), own["settings"]
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return f"its {SETTINGS} contains no settings"
-    for name in sorted((old.keys() | new.keys()) - CHANGEABLE):
-        if old.get(name) != new.get(name):
-            return f"{name} was {shown(old.get(name))}, now {shown(new.get(name))}"
-    words = {"data": "it was started on other clips", "base": "it was started from another model or LoRA"}
-    return next((text for key, text in words.items() if found.get(key) != own[key]), "")

@@ -270,13 +270,18 @@ def make_optimizers(trained: Mapping[str, torch.nn.Parameter], settings: TrainSe
     return made
 
 
+def warmup_steps(steps: int, warmup: float) -> int:
+    """Return the number of steps in which the learning rate rises; warmup: share of all steps."""
+    return math.ceil(steps * warmup)
+
+
 def learning_rate(settings: TrainSettings, step: int) -> float:
     """Return the learning rate of update number `step`, counted from 0.
 
     A linear warm-up, then half a cosine or a constant, as in transformers' get_cosine_schedule_with_warmup and
     get_constant_schedule_with_warmup (optimization.py:83-160 of 5.3.0), which upstream uses.
     """
-    warmup = math.ceil(settings.steps * settings.warmup)
+    warmup = warmup_steps(settings.steps, settings.warmup)
     if step < warmup:
         return settings.learning_rate * (step / max(1, warmup))
     if settings.schedule == "constant":

@@ -6,8 +6,10 @@ DistributedDataParallel) and a few sums, but no data.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,9 +17,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, ProcessError
 from ..intake.limits import shown
 
+_BROKEN = re.compile(r"gloo|nccl|c10d|connection (was )?(closed|reset|refused)", re.IGNORECASE)
 TIMEOUT = timedelta(hours=6)  # the others wait while the main process encodes a dataset or speaks samples
 
 
@@ -57,10 +60,24 @@ class World:
         if self.size > 1:
             dist.barrier()
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Within the block, a connection that broke because another process ended raises ProcessError."""
+        try:
+            yield
+        except RuntimeError as error:
+            if self.size == 1 or not (isinstance(error, dist.DistError) or _BROKEN.search(str(error))):
+                raise
+            raise ProcessError(
+                f"another process of this run has ended, so process {self.rank + 1} of {self.size} stops too. Its own "
+                "message says why; without one it was killed, as the system does when memory runs out"
+            ) from None
+
     def close(self) -> None:
         """Leave the process group."""
         if self.size > 1:
-            dist.destroy_process_group()
+            with contextlib.suppress(RuntimeError):  # the other processes may be gone
+                dist.destroy_process_group()
 
 
 SINGLE = World()

@@ -8,7 +8,9 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,12 +28,13 @@ from omnivoice.intake import files
 from omnivoice.train import run as run_module
 from omnivoice.train.run import RunFolder, lock_run
 from omnivoice.train.settings import PRESETS, TrainSettings
-from omnivoice.train.trainer import Pace, StepReport
+from omnivoice.train.trainer import Pace, StepReport, Trainer
 from omnivoice.types import GenerationRequest, Sampling
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the second process")
 CHECKPOINT = ASSETS / "checkpoint"
 SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
 
@@ -129,9 +132,10 @@ def test_ctrl_c_keeps_the_lora_and_the_command_resumes(
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(command.Progress, "show", press)
-    assert main(["train", str(config)]) == 0
+    assert main(["train", str(config)]) == 130
     said = capsys.readouterr()
     assert "stopped on request after 3 of 4 steps" in said.out and "stopping after this step" in said.err
+    assert said.err.endswith("The same command goes on from step 3.\ninterrupted\n")
     run = config.parent / "runs" / "anna"
     assert (run / "anna.safetensors").exists()
     monkeypatch.undo()
@@ -139,6 +143,90 @@ def test_ctrl_c_keeps_the_lora_and_the_command_resumes(
     assert "resumed from step 3" in capsys.readouterr().out
     assert losses(run) == whole
     assert signal.getsignal(signal.SIGINT) == before
+
+
+@pytest.mark.parametrize("moment", ["encoding", "a step", "a later step", "the results"])
+def test_ctrl_c_at_once_says_that_the_command_goes_on(
+    moment: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Outside the steps Ctrl-C ends the command at once, and so does a second one in a step."""
+
+    def press(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def press_in_step(trainer: Trainer, examples: object, real=Trainer.learn) -> object:
+        if trainer.step_count == (0 if moment == "a step" else 3):
+            press()
+        return real(trainer, examples)
+
+    with monkeypatch.context() as patch:
+        if moment == "encoding":
+            patch.setattr(command, "load_dataset", press)
+        elif moment == "the results":
+            patch.setattr(command, "_write_loras", press)
+        else:
+            patch.setattr(Trainer, "learn", press_in_step)
+        assert main(["train", str(config)]) == 130
+    said = capsys.readouterr()
+    goes_on = {"a later step": "goes on from step 2", "the results": "goes on from step 4"}
+    assert said.err.endswith(f"The same command {goes_on.get(moment, 'begins again at step 1')}.\ninterrupted\n")
+    assert main(["train", str(config)]) == 0 and len(losses(config.parent / "runs" / "anna")) == 4
+
+
+@needs_fork
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_process_ends_the_others_in_plain_words(killed: int, config: Path, tmp_path: Path) -> None:
+    """As under torchrun: two processes, one of which the system kills in a step."""
+    children, port = [], free_port()
+    for rank in range(2):
+        child = os.fork()
+        if child == 0:
+            end_as_main(config, rank, port, tmp_path / f"said {rank}", kill_after=2 if rank == killed else 0)
+        children.append(child)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    said = (tmp_path / f"said {1 - killed}").read_text()
+    assert ends[killed] == -signal.SIGKILL and ends[1 - killed] == 1, said
+    assert f"error: another process of this run has ended, so process {2 - killed} of 2 stops too" in said
+    assert "Traceback" not in said and "RuntimeError" not in said
+    if killed:
+        assert "The same command goes on from step 2." in said
+    lock_run(config.parent / "runs" / "anna").release()  # the folder is free
+
+
+def end_as_main(config: Path, rank: int, port: int, said: Path, *, kill_after: int) -> None:
+    """End this child of fork as `train` ends in one of two processes, with its messages in a file."""
+    code = 70
+    try:
+        with open(said, "w") as sys.stderr:
+            os.dup2(sys.stderr.fileno(), 2)
+            kill_in_step(kill_after)
+            there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2"}
+            os.environ.update(there, LOCAL_RANK="0")
+            try:
+                code = main(["train", str(config)])
+            except BaseException:  # noqa: BLE001 - a child of fork must end here
+                traceback.print_exc(file=sys.stderr)
+    finally:
+        os._exit(code)
+
+
+def kill_in_step(step: int) -> None:
+    """Make this process kill itself in the step after `step`, if that is not 0."""
+    learn = Trainer.learn
+
+    def killing(trainer: Trainer, examples: object) -> object:
+        if step and trainer.step_count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return learn(trainer, examples)  # type: ignore[arg-type]
+
+    Trainer.learn = killing  # type: ignore[assignment,method-assign]  # in a child that ends soon
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
@@ -235,6 +323,70 @@ def test_a_folder_in_use_is_refused_before_any_encoding(config: Path, capsys: py
     assert "anna is in use by process" in capsys.readouterr().err
     assert not (config.parent / "clips" / ".omnivoice_codes").exists()
     assert main(["train", str(config)]) == 0
+
+
+def test_options_replace_what_the_config_says(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a path among them starts at the current folder, as on every command line."""
+    write(config.parent, {"steps": 1}, model="missing", device="tpu", codec="nothing")
+    monkeypatch.chdir(CHECKPOINT.parent)
+    assert main(["train", str(config)]) == 1
+    assert "device 'tpu' cannot be used here" in capsys.readouterr().err
+    assert main(["train", str(config), "--device", "cpu"]) == 1
+    assert "model folder missing does not exist" in capsys.readouterr().err
+    options = ["--device", "cpu", "--model", CHECKPOINT.name, "--codec", str(CHECKPOINT / "audio_tokenizer")]
+    assert main(["train", *options, str(config)]) == 0
+
+
+def test_without_a_model_the_demo_voice_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page's commands and config, as they stand, on a CPU; only with fewer steps."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OMNIVOICE_MODEL", raising=False)
+    shutil.copytree(ASSETS / "training" / "clips", tmp_path / "clips")
+    page = (ASSETS.parents[1] / "docs" / "training.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (commands,) = re.findall(r"```bash\n(python -m omnivoice dataset .*?)```", page, re.DOTALL)
+    (tmp_path / "config.toml").write_text(re.sub(r"\[settings\].*\n", "[settings]\nsteps = 1\n", example))
+    for line in commands.splitlines():
+        assert main(line.split()[3:]) == 0, line
+    said = capsys.readouterr()
+    assert said.err.count("no model is installed, so the demo voice is used") == 2  # once for each command
+    assert (tmp_path / "runs" / "anna" / "anna.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'data = "C:\\Users\\anna\\clips"',
+        'data = "C:\\clips"',
+        'data = "D:\\temp\\new"',
+        'data = "\\\\server\\share\\x"',
+        'data = "clips\\x1"',
+        'lora = "E:\\runs\\best"',
+    ],
+)
+@pytest.mark.parametrize("kind", ["toml", "json"])
+def test_a_windows_path_gets_a_hint(line: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Some of them are valid, with a tab or a line feed inside, and not the path that was meant."""
+    name, _, value = line.partition(" = ")
+    other = "lora" if name == "data" else "data"
+    text = f'{line}\n{other} = "x"\noutput = "y"\n'
+    if kind == "json":
+        text = f'{{"{name}": {value}, "{other}": "x", "output": "y"}}'
+    (tmp_path / f"config.{kind}").write_text(text)
+    assert main(["train", str(tmp_path / f"config.{kind}")]) == 1
+    said = capsys.readouterr().err
+    assert ": write a Windows path with forward slashes (C:/clips), or " in said
+    assert ("put it in single quotes" if kind == "toml" else "double the backslashes") in said
+
+
+@pytest.mark.parametrize("value", ["'C:\\Users\\anna\\clips'", '"C:/voices/anna"', '"C:\\\\Users\\\\anna"'])
+def test_a_windows_path_as_the_hint_says(value: str, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(f'data = {value}\noutput = "y"\n')
+    assert read_order(str(tmp_path / "config.toml")).data.name.endswith(("clips", "anna"))
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,48 @@ def test_another_run_is_refused_by_what_differs(finished: Path, changes: dict, w
         open_run(finished, settings, **asked)
 
 
+GROWING = {
+    "constant": {"schedule": "constant", "warmup": 0.0},
+    "constant, as long a warm-up": {"schedule": "constant", "warmup": 0.1},
+    "constant, from a stop": {"schedule": "constant", "warmup": 0.0, "stop": 3},
+}
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_more_steps_go_on_where_that_equals_a_longer_run(kind: str, tmp_path: Path) -> None:
+    changes = dict(GROWING[kind])
+    stop = changes.pop("stop", None)
+    run(tmp_path / "parts", stop=stop, **changes)
+    longer, outcome = run(tmp_path / "parts", **changes, steps=9)
+    assert outcome == Outcome("finished", 9)
+    whole, _ = run(tmp_path / "whole", **changes, steps=9)
+    assert whole.losses == longer.losses
+    assert all(torch.equal(weight, whole.trained[name]) for name, weight in longer.trained.items())
+    assert is_finished(tmp_path / "parts", replace(SMALL, steps=9))
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ({"schedule": "cosine"}, {"schedule": "cosine", "steps": 9}),
+        ({"schedule": "constant"}, {"schedule": "constant", "steps": 5}),
+        ({"schedule": "constant", "warmup": 0.5}, {"schedule": "constant", "warmup": 0.5, "steps": 9}),
+        ({"schedule": "cosine"}, {"schedule": "constant", "steps": 9}),
+    ],
+    ids=["cosine", "fewer", "longer warm-up", "another schedule"],
+)
+def test_other_steps_that_would_be_another_run_say_how_to_train_further(tmp_path: Path, old, new) -> None:
+    open_run(tmp_path, replace(SMALL, **old), data="clips", base="model")
+    same = old["schedule"] == new["schedule"]
+    words = (
+        rf"steps was 6, now {new['steps']}: a run goes on to more steps only with a constant schedule and an equally "
+        r"long warm-up, .* To train further, start from its LoRA \(lora in a config file, existing_lora in ComfyUI\)\)"
+    )
+    with pytest.raises(InputError, match=words if same else "schedule was 'cosine', now 'constant'"):
+        open_run(tmp_path, replace(SMALL, **new), data="clips", base="model")
+    assert json.loads((tmp_path / "settings.json").read_text())["settings"]["steps"] == 6
+
+
 def test_what_changes_no_weight_may_differ(copied: Path) -> None:
     open_run(copied, replace(SMALL, save_every=1, sample_every=2, sample_text="Hi."), data="clips", base="model")
 
