@@ -181,6 +181,8 @@ def _explain_keys(unknown: Sequence[str], missing: Sequence[str], files: Sequenc
     hint = ""
     if any(name.startswith(("module.", "_orig_mod.", "model.llm.")) for name in unknown):
         hint = "; these are a training run's wrapped weights: export the plain model first"
+    elif any(name.endswith(".base_layer.weight") for name in unknown):
+        hint = "; the model was saved with a LoRA still inside: call merge_and_unload (PEFT) before save_pretrained"
     elif any("lora_" in name or name.startswith("base_model.") for name in unknown):
         hint = "; this is a LoRA adapter, not a model: load the base model and apply the adapter to it"
     kinds = {"unknown": unknown, "missing": missing}

@@ -128,6 +128,24 @@ def test_a_size_that_is_not_the_weights_is_refused(folder: Path, change: Callabl
         Engine.load(folder)
 
 
+@pytest.mark.parametrize("wrapped", ["llm.base_model.model.", "base_model.model.llm."])
+def test_a_lora_inside_the_weights_is_named(folder: Path, wrapped: str) -> None:
+    """`save_pretrained` of a model whose llm, or which itself, is still PEFT's."""
+
+    def wrap(tensors: dict[str, torch.Tensor]) -> None:
+        for name in [name for name in tensors if name.startswith("llm.")]:
+            inner = f"{wrapped}{name.removeprefix('llm.')}"
+            if name.endswith("q_proj.weight"):
+                stem = inner.removesuffix(".weight")
+                tensors |= {f"{stem}.lora_{side}.default.weight": torch.ones(2, 2) for side in "AB"}
+                inner = f"{stem}.base_layer.weight"
+            tensors[inner] = tensors.pop(name)
+
+    rewrite(folder, wrap)
+    with pytest.raises(CheckpointError, match=r"with a LoRA still inside: call merge_and_unload \(PEFT\) before save"):
+        Engine.load(folder)
+
+
 def test_a_codec_inside_the_weights_does_not_replace_the_folder(folder: Path) -> None:
     codec_inside(folder)
     shutil.rmtree(folder / "audio_tokenizer")
