@@ -27,7 +27,9 @@ _FULL_WIDTH = {0xFF01 + place: chr(0x21 + place) for place in range(94) if chr(0
 _SAME = {"−": "-", "–": "-", "‐": "-", "‑": "-", "∼": "~", "〜": "~", "˜": "~", "∶": ":", "￥": "¥", "￡": "£"}
 _SAME |= {"\N{OHM SIGN}": "Ω", "\N{NO-BREAK SPACE}": " ", "\N{IDEOGRAPHIC SPACE}": " ", "✕": "×", "✖": "×", "⁄": "/"}
 _FULL_STOP = re.compile("(?<=[0-9０-９])[．](?=[0-9０-９])|(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
-_ASCII = re.compile("[ -~‘’“”]{12,}")
+_ASCII = re.compile("[ -~‘’“”]{8,}")
+_NUMBER_FIRST = re.compile("[^ A-Za-z]{0,20}[0-9][^ ]{0,20}")
+_NUMBER_LAST = re.compile("[^ A-Za-z]{0,20}[0-9][^ A-Za-z]{0,20}$")
 _WORD = re.compile("[A-Za-z][a-z]*(?:['’][a-z]+)?(?![A-Za-z0-9])")
 
 
@@ -128,19 +130,19 @@ def _view(text: str) -> str:
 def _english_phrases(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of the phrases that are clearly English.
 
-    Such a phrase has three words or more, one of them a word of English grammar, such as "the". Numbers that touch a
-    Chinese character are not part of it.
+    Such a phrase has two words or more, one of them a word of English grammar, such as "the". A number that touches a
+    Chinese character is not part of it.
     """
     found: list[tuple[int, int]] = []
     grammar = frozenset(table()["words"]["ascii_function"].split())
     for run in _ASCII.finditer(text):
-        words = list(_WORD.finditer(text, *run.span()))
-        if len(words) < 3 or not any(word[0].lower() in grammar for word in words):
+        words = {word[0].lower() for word in _WORD.finditer(text, *run.span())}
+        if len(words) < 2 or not words & grammar:
             continue
         start, end = run.span()
-        if start and has_han(text[start - 1]):
-            start = words[0].start()
-        if has_han(text[end : end + 1]):
-            end = words[-1].end()
+        if start and has_han(text[start - 1]) and (number := _NUMBER_FIRST.match(run[0])):
+            start += number.end()
+        if has_han(text[end : end + 1]) and (number := _NUMBER_LAST.search(run[0])):
+            end -= len(number[0])
         found.append((start, end))
     return found
