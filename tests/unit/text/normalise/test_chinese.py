@@ -70,6 +70,24 @@ def test_cantonese_is_traditional_unless_the_text_is_not(language: str | None, r
     assert normalise("人人有20000", language).text == "人人有" + right
 
 
+@pytest.mark.parametrize(
+    "text, right",
+    [
+        ("A4纸", "A四纸"),
+        ("100m²以上", "一百平方米以上"),
+        ("200°C烤15-18min", "两百摄氏度烤十五到十八分钟"),
+        ("浓度为35μg/m³", "浓度为三十五微克每立方米"),
+        ("圆的面积S=πr²", "圆的面积S等于πr的平方"),
+        ("Ⅲ期临床", "三期临床"),
+        ("Q1-Q3增长2%", "Q一到Q三增长百分之二"),
+        ("5 km, 3h", "five kilometers, three hours"),
+        ("Το 5", "Το 5"),
+    ],
+)
+def test_without_a_language_codes_and_signs_do_not_hide_chinese(text: str, right: str) -> None:
+    assert normalise(text, None).text == right
+
+
 def test_a_result_has_nothing_left_to_change() -> None:
     assert [right for _, _, right in rows() if spoken(right) != right] == []
 
