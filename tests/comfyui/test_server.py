@@ -198,9 +198,16 @@ def test_ordinary_bad_values_are_refused_by_the_server(comfy) -> None:
         assert status == 400 and named == [name]
 
 
-@pytest.mark.parametrize("language", ["en", "en-US", "English", None])
+@pytest.mark.parametrize("language", ["en", "en-US", "English", "id:la", None])
 def test_language_over_http(comfy, language: str | None) -> None:
     check_speech(comfy.speak(workflow("02_design_a_voice", language=language)))
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_text_as_written_over_http(comfy, written: bool) -> None:
+    prompt = workflow("02_design_a_voice", text="So {65:24} it <is>.")
+    prompt["97"]["inputs"]["text_as_written"] = written
+    check_speech(comfy.speak(prompt))
 
 
 def test_unknown_language(comfy) -> None:
