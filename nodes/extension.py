@@ -13,6 +13,7 @@ from .load import LoadOmniVoice
 from .lora import ApplyLoRA
 from .reference import ReferenceAudio
 from .settings import OmniVoiceSettings
+from .subtitles import Subtitles
 from .synthesize import Synthesize
 from .timing import FramesToSeconds, SecondsToFrames
 from .train import TrainLoRA
@@ -47,4 +48,5 @@ class OmniVoiceExtension(ComfyExtension):
             SecondsToFrames,
             FramesToSeconds,
             AudioImage,
+            Subtitles,
         ]

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import comfy.model_management as mm
 import comfy.utils
 
+from ...omnivoice.productions.cast import Cast
+from ...omnivoice.productions.cues import Subtitles
+from ...omnivoice.productions.subtitle_schedule import SubtitleOptions
+from ...omnivoice.productions.subtitles import SpokenSubtitles, speak_subtitles
 from ...omnivoice.train.trainer import clock
-from ...omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
+from ...omnivoice.types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
 from . import progress, resident, values
 from .models import LoadedModel
 
@@ -39,17 +44,32 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     for label, request in requests.items():
         with values.naming(label):
             plans += model.engine.plan([request])
+    on_step = _progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
+    return dict(zip(requests, run_plans(model, plans, on_step=on_step)))
+
+
+def speak_cues(
+    model: LoadedModel, subtitles: Subtitles, cast: Cast, options: SubtitleOptions, node_id: object = None
+) -> SpokenSubtitles:
+    """Speak subtitles. A cue that is wrong is refused by its name before any weights move."""
+    on_step = _progress("cue", len(subtitles.cues), node_id)
+    return speak_subtitles(model.engine, subtitles, cast, options, run=partial(run_plans, model), on_step=on_step)
+
+
+def run_plans(model: LoadedModel, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]:
+    """Run plans on the model, which is brought to the device first."""
     free = working_memory(model)
     memory = model.engine.estimate_bytes(plans, free_bytes=free)
     mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
-    on_step = _progress(sum(len(plan.chunks) for plan in plans), node_id)
     with resident.in_place(model, plans, memory) as addresses:
-        spoken = model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
-    return dict(zip(requests, spoken))
+        return model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
 
 
-def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:
-    """Return a callback for (steps done, all steps), which shows them and raises ComfyUI's interrupt after Cancel."""
+def _progress(name: str, count: int, node_id: object) -> Callable[[int, int], None]:
+    """Return a callback for (steps done, all steps), which shows them and raises ComfyUI's interrupt after Cancel.
+
+    The text on the node counts the steps as `count` pieces called `name`.
+    """
     text, start = progress.ProgressText(node_id), time.monotonic()
     bar: comfy.utils.ProgressBar | None = None
 
@@ -58,9 +78,9 @@ def _progress(chunks: int, node_id: object) -> Callable[[int, int], None]:
         mm.throw_exception_if_processing_interrupted()
         bar = bar or comfy.utils.ProgressBar(total)
         bar.update_absolute(done, total)
-        chunk = min(1 + done * chunks // total, chunks)
+        place = min(1 + done * count // total, count)
         left = (time.monotonic() - start) * (total - done) / done
-        text.update(f"chunk {chunk} of {chunks}, {clock(round(left))} left")
+        text.update(f"{name} {place} of {count}, {clock(round(left))} left")
 
     return on_step
 

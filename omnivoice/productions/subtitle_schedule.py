@@ -89,14 +89,7 @@ def schedule(
     natural: of each cue (`natural_samples`). end_ms: of the last cue in the file, spoken or not. In natural mode the
     output becomes longer if speech goes on. Raises InputError for a total that is shorter than the file.
     """
-    total = round(options.total_seconds * SAMPLE_RATE)
-    end = end_ms * SAMPLES_PER_MS
-    if total and total < end:
-        raise InputError(
-            f"total_seconds must be 0 or at least {end_ms / 1000:g}, where the last cue ends, got "
-            f"{options.total_seconds:g}"
-        )
-    limit = max(total, end)
+    limit = output_samples(end_ms, options)
     slots = [
         _slot(cue, length, limit if after is None else after.start_ms * SAMPLES_PER_MS, limit, options)
         for cue, after, length in zip(cues, [*cues[1:], None], natural)
@@ -105,6 +98,17 @@ def schedule(
     if length > MAX_TOTAL_SECONDS * SAMPLE_RATE:
         raise InputError(f"the output can be at most {MAX_TOTAL_SECONDS // 3600} hours long: split the file")
     return slots, length
+
+
+def output_samples(end_ms: int, options: SubtitleOptions) -> int:
+    """Return how long the output should be. Raises InputError for a total that is shorter than the file."""
+    total, end = round(options.total_seconds * SAMPLE_RATE), end_ms * SAMPLES_PER_MS
+    if total and total < end:
+        raise InputError(
+            f"total_seconds must be 0 or at least {end_ms / 1000:g}, where the last cue ends, got "
+            f"{options.total_seconds:g}"
+        )
+    return max(total, end)
 
 
 def _slot(cue: Cue, natural: int, edge: int, limit: int, options: SubtitleOptions) -> Slot:

@@ -25,7 +25,7 @@ from ..types import GenerationPlan, OnStep, Speech, Waveform
 from .cast import Cast, reference_requests
 from .cues import Cue, Subtitles
 from .placed_cues import SpokenCue, cast_warnings, heard, placing_warnings
-from .subtitle_schedule import Slot, SubtitleOptions, natural_samples, schedule
+from .subtitle_schedule import Slot, SubtitleOptions, natural_samples, output_samples, schedule
 
 BATCH_SECONDS = 600.0  # of speech in one run
 
@@ -66,6 +66,7 @@ def speak_subtitles(
     if not subtitles.cues:
         raise InputError("the subtitles have no cue to speak: all of them are descriptions, lyrics or empty")
     options = (options or SubtitleOptions()).checked()
+    output_samples(subtitles.end_ms, options)  # before a reference is made
     seed = secrets.randbelow(2**32) if options.request.seed is None else options.request.seed
     options = replace(options, request=replace(options.request, seed=seed))
     work = _Work(engine, subtitles, cast, options, run or engine.generate_plans, on_step)

@@ -30,6 +30,7 @@ IDS = [
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
+    "OmniVoiceSubtitles",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

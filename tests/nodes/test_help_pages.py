@@ -42,6 +42,7 @@ IDS = [
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
+    "OmniVoiceSubtitles",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {
@@ -123,6 +124,8 @@ def facts(node: str, item: SimpleNamespace) -> str:
     if item.kind == "BOOLEAN":
         return f"On or off, default {'on' if item.default else 'off'}."
     if item.kind == "STRING":
+        if "\n" in (item.default or ""):
+            return "Default: two cues that the demo voice can say."
         return f"Default: `{item.default}`." if item.default else "Empty by default."
     if item.kind.startswith("COMBO"):
         if (node, item.id) in FILE_MENUS:
@@ -183,7 +186,8 @@ def inputs_of(kind: str, schemas: dict[str, SimpleNamespace]) -> tuple[dict[str,
     if kind in CORE:
         return dict(CORE[kind][0]), set(CORE[kind][0])
     inputs = schemas[kind].inputs
-    return {i.id: i for i in inputs}, {i.id for i in inputs if not i.optional}
+    grown = {f"{i.id}.{name}": i.template.socket for i in inputs if hasattr(i, "template") for name in i.template.names}
+    return {i.id: i for i in inputs} | grown, {i.id for i in inputs if not i.optional}
 
 
 def check_value(item: object, value: object, prompt: dict, schemas: dict[str, SimpleNamespace]) -> None:
