@@ -17,11 +17,14 @@ from .list_columns import FIRST_ONLY, split_cells
 
 _SAMPLE = 200  # lines that are looked at, spread over the list
 _COLUMNS = 8  # columns in which a recording may be
+_GPT_SOVITS = 2  # the column of the language in its lists
 _NUMBERS = re.compile(r"[-+]?\d[\d.,:\s]*")
 _LANGUAGE = re.compile(r"[a-z]{2}|yue|[a-z]{2}-[a-z]{2}", re.IGNORECASE)
 _SPOKEN_BY_GPT_SOVITS = frozenset(["zh", "cn", "ja", "jp", "en", "ko", "yue"])
 _LABEL = re.compile(r"\S{0,39}[^\s.,!?;:…。，！？、]")  # one word without an end of sentence
-_NAME = re.compile(r"[^\s.,!?;:…。，！？、]+( [^\s,!?;:…。，！？、]+){0,3}")  # a few words without a comma
+_NAME = re.compile(r"[^\s,!?;:…。，！？、]+( [^\s,!?;:…。，！？、]+){0,3}(?<![.…])")  # a few words without a comma
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # scripts without spaces between words
+_LONGEST_NAME = 4  # letters of a name in such a script
 _SAME_SHARE = 0.3  # of a normalized text, in pairs of letters that its text has as well
 
 Rows = Sequence[Sequence[str]]
@@ -106,15 +109,17 @@ def _layout(rows: Rows, mark: str, audio: int, file: str) -> Layout:
     others = [place for place in range(width) if place != audio]
     if len(others) < 2:
         return Layout(mark, max(width, 2), audio, others[0] if others else 1 - audio)
-    languages = [place for place in others[:-1] if _is_language(values[place], width)]
-    language = languages[-1] if languages else None
-    texts = [place for place in others if place != language and not _is_empty(values[place])]
-    texts = _without_labels(texts, values, strict=mark in ",;")
-    if language is not None:
-        texts = [place for place in texts if place > language][:1] or texts
-    if len(texts) == 1:
-        return Layout(mark, width, audio, texts[0], language=language)
-    columns = " and ".join(str(place + 1) for place in texts) if texts else "none"
+    codes = [place for place in others if _is_language(values[place], width)]
+    between = [place for place in codes if place + 1 < width]
+    language = _GPT_SOVITS if _GPT_SOVITS in between else next(iter(between[-1:] or codes), None)
+    clear = [place for place in others if place != language and _is_text(values[place])]
+    if language is not None and language + 1 < width and not (set(clear) & set(range(language))):
+        return Layout(mark, width, audio, language + 1, language=language)
+    rest = [place for place in others if place != language]
+    unsure = mark in ",;" and any(_may_be_cut_off(values[place]) for place in rest if place not in clear)
+    if (len(clear) == 1 and not unsure) or len(rest) == 1:
+        return Layout(mark, width, audio, (clear or rest)[0], language=language)
+    columns = " and ".join(str(place + 1) for place in (clear if len(clear) > 1 else rest))
     raise InputError(
         f"{file} with {width} columns has no header, and which one is the text is not clear (it could be {columns}): "
         "add a first line with names of the columns, audio and text among them" + _QUOTES * (mark in ",;")
@@ -134,11 +139,6 @@ def _width(rows: Rows, mark: str) -> int:
     return max(counts, key=lambda width: (counts[width], -width))
 
 
-def _is_empty(values: Sequence[str]) -> bool:
-    """Whether a column has no words: nothing, or only numbers."""
-    return all(_NUMBERS.fullmatch(value) for value in values)
-
-
 def _is_language(values: Sequence[str], width: int) -> bool:
     codes = {value.casefold() for value in values}
     if not codes or not all(map(_LANGUAGE.fullmatch, codes)):
@@ -146,27 +146,27 @@ def _is_language(values: Sequence[str], width: int) -> bool:
     return codes <= _SPOKEN_BY_GPT_SOVITS or width > 3
 
 
-def _without_labels(places: list[int], values: dict[int, list[str]], *, strict: bool) -> list[int]:
-    """Return the columns that are not names of speakers and the like; all of them if none looks like a text.
+def _is_text(cells: Sequence[str]) -> bool:
+    """Whether a column is clearly the text, and not numbers, names of speakers or other labels."""
+    different = len(set(cells))
+    few = different == 1 < len(cells) or (len(cells) >= 8 and different * 4 <= len(cells))
+    if all(map(_NUMBERS.fullmatch, cells)) or (few and all(map(_NAME.fullmatch, cells))):
+        return False
+    if all(map(_UNSPACED.search, cells)) and sum(map(len, cells)) > _LONGEST_NAME * len(cells):
+        return True
+    return not all(map(_is_name, cells))
 
-    strict: a column of single words must also repeat them, since a comma may belong to the text.
-    """
 
-    def is_label(place: int) -> bool:
-        cells = values[place]
-        different = len(set(cells))
-        few = different == 1 < len(cells) or (len(cells) >= 8 and different * 4 <= len(cells))
-        if few and all(map(_NAME.fullmatch, cells)):
-            return True
-        return all(map(_LABEL.fullmatch, cells)) and (not strict or different * 2 <= len(cells))
+def _may_be_cut_off(cells: Sequence[str]) -> bool:
+    """Whether a column of words that differ may be the end of texts that have the separator inside."""
+    return not all(map(_NUMBERS.fullmatch, cells)) and len(set(cells)) * 2 > len(cells)
 
-    texts = [place for place in places if not is_label(place)]
-    if texts or not places:
-        return texts
-    phrases = [place for place in places if not all(map(_LABEL.fullmatch, values[place]))]
-    different = {place: len(set(values[place])) / max(1, len(values[place])) for place in places}
-    varied = [place for place in places if different[place] >= 0.8 and len(values[place]) >= 5]
-    return next((found for found in (phrases, varied) if len(found) == 1), places)
+
+def _is_name(cell: str) -> bool:
+    """Whether a cell is one word or a name of a few words, of which at least half have a capital."""
+    words = cell.split()
+    capitals = sum(word[0].isupper() for word in words)
+    return bool(_LABEL.fullmatch(cell)) or (bool(_NAME.fullmatch(cell)) and capitals * 2 >= len(words))
 
 
 def _same(rows: Rows, first: int, second: int) -> bool:

@@ -24,7 +24,7 @@ from .clips import Rejected
 from .kaldi import TEXT, WAV_SCP, read_kaldi
 from .list_columns import FIRST_ONLY, MARKS
 from .manifest_lines import Line, Lines, plain_lines, read_json_list, read_table
-from .recordings import AUDIO_SUFFIXES, OUTSIDE, Finder, is_within, walk
+from .recordings import AUDIO_SUFFIXES, OTHER_SUFFIXES, OUTSIDE, Finder, is_within, walk
 from .rows import JSONL, TABLE, WANTED, Manifest, Row, placed, printable, some_names
 from .sidecars import read_sidecars
 
@@ -80,7 +80,8 @@ def _from_folder(folder: Path, root: Path | None) -> Manifest:
 def _with_unnamed(made: Manifest, folder: Path, root: Path | None) -> Manifest:
     """Return the manifest of a list in a folder, with a note on the recordings there that no usable row names."""
     named = {row.audio for row in made.rows}
-    files = (path for path in walk(folder, follow=root is None) if path.suffix.lower() in AUDIO_SUFFIXES)
+    kinds = (*AUDIO_SUFFIXES, *OTHER_SUFFIXES)
+    files = (path for path in walk(folder, follow=root is None) if path.suffix.lower() in kinds)
     left = [path for path in files if path not in named]
     linked = {os.path.realpath(path) for path in named if isinstance(path, Path)} if left else set()
     others = [printable(path.relative_to(folder).as_posix()) for path in left if os.path.realpath(path) not in linked]
@@ -101,7 +102,9 @@ def _other_lists(folder: Path, names: Sequence[str], root: Path | None) -> list[
     tables = [name for name in lists if name.lower().endswith(TABLE_SUFFIXES)]
     if found := tables or lists:
         return found
-    return [name for name in names if name.lower().endswith(TEXT_LIST) and _names_recordings(folder / name, root)]
+    finder = Finder(folder, root)
+    texts = [name for name in names if name.lower().endswith(TEXT_LIST)]
+    return [name for name in texts if _names_recordings(folder / name, root, finder)]
 
 
 def _from_text_lists(folder: Path, root: Path | None, found: Manifest) -> Manifest:
@@ -113,7 +116,9 @@ def _from_text_lists(folder: Path, root: Path | None, found: Manifest) -> Manife
     recordings = [path for path in files if path.suffix.lower() in AUDIO_SUFFIXES]
     stems = Counter(path.stem for path in recordings)
     by_stem = {path.stem: path for path in recordings if stems[path.stem] == 1}
-    texts = [path for path in files if path.suffix.lower() == TEXT_LIST and _names_recordings(path, root, by_stem)]
+    finders = {path.parent: Finder(path.parent, root, by_stem) for path in files}
+    texts = [path for path in files if path.suffix.lower() == TEXT_LIST]
+    texts = [path for path in texts if _names_recordings(path, root, finders[path.parent])]
     rows: list[Row] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -129,11 +134,10 @@ def _from_text_lists(folder: Path, root: Path | None, found: Manifest) -> Manife
     return Manifest(found.source, tuple(rows), tuple(rejected), (*found.notes, *notes))
 
 
-def _names_recordings(file: Path, root: Path | None, by_stem: Mapping[str, Path] | None = None) -> bool:
+def _names_recordings(file: Path, root: Path | None, finder: Finder) -> bool:
     """Whether one of the first lines of a text file, cut at the first space or mark, is the name of a recording."""
     if root is not None and not is_within(file, root):
         return False
-    finder = Finder(file.parent, root, by_stem)
     try:
         lines = list(islice(plain_lines(file), _TRIED))
     except FileError:
@@ -192,7 +196,7 @@ def _from_lines(file: str, lines: Lines, finder: Finder, notes: list[str]) -> Ma
     if moved := [printable(path) for path in finder.elsewhere]:
         notes.append(f"not at the path of the list, but found next to it by the last part: {some_names(moved)}")
     if again := _again(rows):
-        notes.append(f"rows with the recording of an earlier row and another text, all used: {some_names(again)}")
+        notes.append(f"rows with the recording of an earlier row and another text: {some_names(again)}")
     return Manifest(file, tuple(rows), tuple(rejected), tuple(notes))
 
 
@@ -214,7 +218,7 @@ def _without_doubtful(found: Sequence[tuple[str, Row]], finder: Finder, rejected
 def _again(rows: Sequence[Row]) -> list[str]:
     """Return the rows whose recording an earlier row has with another text."""
     texts: dict[object, str] = {}
-    return [row.label for row in rows if texts.setdefault(row.audio, row.text) != row.text]
+    return [row.label for row in rows if row.text and texts.setdefault(row.audio, row.text) != row.text]
 
 
 def _row(line: Line, finder: Finder) -> Row:
