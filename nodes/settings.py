@@ -37,6 +37,7 @@ class OmniVoiceSettings(io.ComfyNode):
                     int_input("unconditional_every", 0, low=0, optional=True),
                     int_input("prefix_every", 0, low=0, optional=True),
                     io.Boolean.Input("text_as_written", default=False, optional=True),
+                    io.Boolean.Input("normalise", default=DEFAULTS.normalise, optional=True),
                 ],
                 outputs=[Settings.Output(display_name="settings")],
                 search_aliases=["tts settings", "sampling", "steps", "chunking"],

@@ -192,7 +192,7 @@ class Engine:
             warnings = (*warnings, SLOW)
         if request.voice is not None:
             warnings = (*warnings, *check_voice(request.voice, self.codec))
-        return replace(plan, warnings=(*plan.warnings, *unwise, *warnings), notes=notes)
+        return replace(plan, warnings=(*plan.warnings, *unwise, *warnings), notes=(*notes, *plan.notes))
 
     @torch.no_grad()
     def generate_plans(

@@ -114,8 +114,9 @@ class GenerationRequest:
     recording is noisy. post_process: shorten silences. pad_seconds, fade_seconds: silence added at each end, and the
     fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
     into chunks of about chunk_seconds. text_as_written: speak the text as it is written, with every symbol and without
-    reading pauses from it; None: as the model says, which is False for the published one. given: names of settings,
-    also of `sampling`, that must stay although they are defaults; a model may recommend others in place of those.
+    reading pauses from it; None: as the model says, which is False for the published one. normalise: speak numbers,
+    symbols and abbreviations as words, by the rules of the language. given: names of settings, also of `sampling`, that
+    must stay although they are defaults; a model may recommend others in place of those.
     """
 
     text: str
@@ -135,7 +136,18 @@ class GenerationRequest:
     chunk_seconds: float = 15.0
     chunk_threshold_seconds: float = 30.0
     text_as_written: bool | None = None
+    normalise: bool = False
     given: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One replacement of text normalisation: `original` stood between `start` and `end` of the text."""
+
+    start: int
+    end: int
+    original: str
+    spoken: str
 
 
 @dataclass(frozen=True)
@@ -158,7 +170,8 @@ class GenerationPlan:
 
     language, instruct: the strings that the prompt receives, or None. seed: the one to use. chunked: the text was
     estimated above the threshold or contains pauses; it may still be one chunk. tail_samples: zeros that the text asks
-    for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations changed.
+    for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations
+    and the normalisation changed. normalised: every change of the normalisation, with its place.
     """
 
     request: GenerationRequest
@@ -171,6 +184,7 @@ class GenerationPlan:
     target_samples: int | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    normalised: tuple[Change, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,7 @@ def add_voice_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_speech_options(parser: argparse.ArgumentParser) -> None:
-    """Add --language, --seed, --speed, --as-written, --denoise, --no-post-process and the sampling options."""
+    """Add the options of the language, the seed, the text, the recording and the sampling."""
     parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
     parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
     parser.add_argument("--speed", type=float, help="0.25-4, default 1")
@@ -38,6 +38,9 @@ def add_speech_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="speak the text as it is written, with every symbol and without reading pauses from it; "
         "default: as the model says",
+    )
+    parser.add_argument(
+        "--normalise", action="store_true", help="speak numbers, symbols and abbreviations as words; see docs"
     )
     parser.add_argument(
         "--denoise",
@@ -101,6 +104,7 @@ def base_request(options: argparse.Namespace, text: str = "") -> GenerationReque
         post_process=not options.no_post_process,
         sampling=sampling,
         text_as_written=options.as_written,
+        normalise=options.normalise,
         denoise=options.denoise is not False,
         given=_given(options),
     )

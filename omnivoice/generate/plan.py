@@ -18,7 +18,8 @@ from ..intake.text_in import clean_text
 from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
-from ..text.languages import language_id, own_languages
+from ..text.languages import language_id, language_label, own_languages
+from ..text.normalise import Normalised, changes_note, normalise
 from ..text.pauses import Piece, split_pauses
 from ..text.removed import Removed
 from ..text.rules import PUBLISHED, TextRules
@@ -31,7 +32,7 @@ from .presets import shortcuts_of
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds")
-SWITCHES = ("exact_length", "denoise", "post_process")
+SWITCHES = ("exact_length", "denoise", "post_process", "normalise")
 
 
 def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> GenerationPlan:
@@ -43,9 +44,10 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
     request, removed = checked_request(request), Removed()
     if request.text_as_written is not None:
         rules = replace(rules, as_written=request.text_as_written)
-    spoken, tail_seconds = _spoken(request, removed, rules)
-    text = " ".join(join_lines(piece.text) for piece in spoken)
     language = language_id(request.language, rules.languages)
+    written = _written(request, rules, language)
+    spoken, tail_seconds = _spoken(written.text, request, removed, rules)
+    text = " ".join(join_lines(piece.text) for piece in spoken)
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(_shielded_voice(request, rules), spoken, tail_samples)
@@ -61,8 +63,21 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
         chunked=chunked,
         tail_samples=tail_samples,
         target_samples=exact,
-        warnings=tuple(map(rules.restored, (*warnings, *_warnings(request, language, instruct, chunks[0].text)))),
+        warnings=tuple(
+            map(rules.restored, (*written.warnings, *warnings, *_warnings(request, language, instruct, chunks[0].text)))
+        ),
+        notes=(changes_note(written.changes),) if written.changes else (),
+        normalised=written.changes,
     )
+
+
+def _written(request: GenerationRequest, rules: TextRules, language: str | None) -> Normalised:
+    """Return the text without invisible characters and, on request, normalised; the model's own tokens stay."""
+    text = clean_text(request.text)
+    if not request.normalise:
+        return Normalised(text)
+    tokens = [*(token.text for token in rules.own.tokens if not token.is_word), *(f"[{tag}]" for tag in rules.tags)]
+    return normalise(text, language_label(language) if language else None, tokens=tokens)
 
 
 def _check_length(chunks: Sequence[Chunk]) -> None:
@@ -81,10 +96,10 @@ def _check_length(chunks: Sequence[Chunk]) -> None:
         )
 
 
-def _spoken(request: GenerationRequest, removed: Removed, rules: TextRules) -> tuple[list[Piece], float]:
+def _spoken(text: str, request: GenerationRequest, removed: Removed, rules: TextRules) -> tuple[list[Piece], float]:
     """Return the cleaned and shielded pieces of the text, and the seconds of silence at its end if the last piece has
     no words."""
-    pieces = split_pauses(rules.shielded(clean_text(request.text), removed), removed, rules)
+    pieces = split_pauses(rules.shielded(text, removed), removed, rules)
     last = pieces[-1]
     tail = last.pause_seconds if len(pieces) > 1 and not last.text.strip() else 0.0
     texts = [piece.text.strip() for piece in (pieces[:-1] if tail else pieces)]
@@ -125,6 +140,8 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
         raise InputError(f"given must be a set of names of settings, got {shown(request.given)}")
     if request.text_as_written is not None and not isinstance(request.text_as_written, bool):
         raise InputError(f"text_as_written must be True, False or None, got {shown(request.text_as_written)}")
+    if request.text_as_written and request.normalise:
+        raise InputError("text_as_written and normalise contradict each other: leave out one")
     given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]
     sampling = _numbers(request.sampling, [field.name for field in fields(Sampling)])
     request = replace(request, sampling=Sampling(**sampling), **_numbers(request, given))

@@ -5,7 +5,7 @@ There are two steps because upstream measures and cuts the text as typed, and ti
 double spaces included. Its result is estimated and chunked. `prompt_text` is upstream's tidying
 (models/omnivoice.py:1698) and is applied by `build_prompt`. Neither normalises to NFC or changes combining marks:
 `plain_text` comes first, for whatever people type or paste; `intake.text_in` has already removed invisible characters.
-Numbers and abbreviations stay unchanged.
+Numbers and abbreviations stay as they are here; `normalise` spells them before, on request.
 """
 
 from __future__ import annotations

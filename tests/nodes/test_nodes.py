@@ -110,6 +110,7 @@ SETTINGS = [
     "unconditional_every",
     "prefix_every",
     "text_as_written",
+    "normalise",
 ]
 BY_PRESET = ("steps", "unconditional_every", "prefix_every")
 

@@ -44,6 +44,7 @@ NAMED_EXCEPTION = ("voice", "intake")
 THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 # Imported inside functions of these rooms only: the pack loads without them, and the feature that needs one says so.
 LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
+LATE |= {"num2words": {"text"}}
 LATE |= {"tomllib": {"commands"}, "tomli": {"commands"}}  # Python has its own since 3.11
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
@@ -55,6 +56,7 @@ ONLY_IN = {
     "comfy_aimdo": {"nodes/host/resident.py"},
     "tomllib": {"omnivoice/commands/train_config.py"},
     "tomli": {"omnivoice/commands/train_config.py"},
+    "num2words": {"omnivoice/text/normalise/other.py"},
     "pickletools": {"omnivoice/commands/upstream_prompt.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}

@@ -9,3 +9,4 @@ from .protected import protected_spans as protected_spans
 from .result import Change as Change
 from .result import Normalised as Normalised
 from .result import Replacement as Replacement
+from .result import changes_note as changes_note

@@ -6,6 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ...text.vocabulary import named
+from ...types import Change as Change
+
 
 @dataclass(frozen=True)
 class Replacement:
@@ -13,16 +16,6 @@ class Replacement:
 
     start: int
     end: int
-    spoken: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """One replacement that was made: `original` stood between `start` and `end` of the original text."""
-
-    start: int
-    end: int
-    original: str
     spoken: str
 
 
@@ -105,3 +98,13 @@ def _mapped(start: int, end: int, pairs: Sequence[tuple[tuple[int, int], tuple[i
         if here_end <= end and here <= end:
             stop = end + there_end - here_end
     return begin, stop
+
+
+def changes_note(changes: Sequence[Change]) -> str:
+    """Return one line that names up to ten different changes, and how many more there are."""
+    made = dict.fromkeys(f"“{_line(change.original)}” → “{_line(change.spoken)}”" for change in changes)
+    return f"normalised: {named(list(made))}"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
