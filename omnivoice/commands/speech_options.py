@@ -48,6 +48,11 @@ def add_speech_options(parser: argparse.ArgumentParser) -> None:
         help="ask for clean speech where the recording is noisy; default: on, unless the model recommends otherwise",
     )
     parser.add_argument("--no-post-process", action="store_true", help="do not shorten silences")
+    _add_sampling_options(parser)
+
+
+def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
+    """Add --preset, --steps, --guidance and the approximations."""
     guidance = Sampling().guidance
     presets = ", ".join(f"{name} {preset.steps}" for name, preset in PRESETS.items())
     parser.add_argument(

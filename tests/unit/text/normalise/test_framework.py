@@ -85,7 +85,9 @@ def test_without_a_language_the_script_decides(text: str, expected: str) -> None
 
 
 def test_a_script_without_a_language_is_named() -> None:
-    assert normalise("5 км", None).warnings == ("numbers stay as they are in a text whose language is not given",)
+    assert normalise("5 км", None).warnings == (
+        "numbers stay as they are in a text whose language is not given: set the language",
+    )
     assert normalise("5 km", None).warnings == ()
 
 
