@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import urllib.parse
 from pathlib import Path
 
@@ -232,12 +233,37 @@ def test_cancel_stops_the_workflow_and_the_next_queue_resumes(server) -> None:
     assert steps == list(range(1, done + 1))
 
 
+HOLD = """
+import sys
+from pathlib import Path
+from omnivoice.train.run import lock_run
+with lock_run(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_that_the_command_line_trains_is_refused_by_its_process(server) -> None:
+    folder = runs(server, "held")
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, cwd=CLIPS.parents[3], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        kind, data = list(server.events(server.submit(graph(run_name="held"))))[-1]
+        holder.kill()
+    assert kind == "execution_error"
+    assert f"held is in use by process {holder.pid} on " in data["exception_message"]
+    assert "finished at step 4 of 4" in report(run(server, graph(run_name="held")))
+
+
 def test_a_folder_with_another_run_is_left_as_it_is(server) -> None:
     first = run(server, graph(run_name="taken"))
     assert "folder: output/omnivoice_training/taken\n" in report(first)
     files = {path: path.read_bytes() for path in runs(server, "taken").iterdir()}
     other = run(server, graph(run_name="taken", steps=3))
-    assert "steps was 4, now 3); this run is in taken-2" in report(other)
+    assert "steps was 4, now 3: a run goes on to more steps only" in report(other)
+    assert "; this run is in taken-2" in report(other)
     again = run(server, graph(run_name="taken", on_cancel="keep what was trained"))
     assert "taken holds a finished run; this run is in taken-3" in report(again)
     assert {path: path.read_bytes() for path in runs(server, "taken").iterdir()} == files

@@ -379,6 +379,17 @@ def test_folders(train, output: Path) -> None:
     assert sorted(path.name for path in output.iterdir()) == ["run", "run-2", "run-3"]
 
 
+def test_more_steps_go_on_or_say_how_to_train_further(train, output: Path) -> None:
+    train(schedule="constant")
+    assert "resumed: run was at step 3" in (report := train(schedule="constant", steps=5)[3])
+    assert "finished at step 5 of 5" in report
+    train(run_name="cosine")
+    report = train(run_name="cosine", steps=5)[3]
+    assert "steps was 3, now 5: a run goes on to more steps only with a constant schedule" in report
+    assert "existing_lora in ComfyUI)); this run is in cosine-2" in report
+    assert sorted(path.name for path in output.iterdir()) == ["cosine", "cosine-2", "run"]
+
+
 def test_a_run_that_another_process_trains_is_refused(train, part, output: Path) -> None:
     """The command line and ComfyUI lock a folder in the same way."""
     train(save_every=2)
