@@ -78,26 +78,20 @@ def walk(folder: Path, unread: dict[Path, str] | None = None, *, follow: bool = 
     unread: receives every visible folder that was not entered, with the reason. follow: links to folders are entered
     too, after everything else and each folder only once, so that links in a circle end.
     """
-    count, skipped, seen, waiting = 0, {} if unread is None else unread, set[tuple[int, int]](), [folder]
+    count, skipped, seen, waiting = 0, {} if unread is None else unread, set[str](), [folder]
 
     def refused(error: OSError) -> None:
         skipped[Path(error.filename)] = f"{error.strerror}"
 
-    def is_new(place: str | Path) -> bool:
-        with contextlib.suppress(OSError):
-            status = os.stat(place)
-            if (status.st_dev, status.st_ino) in seen:
-                return False
-            seen.add((status.st_dev, status.st_ino))
-        return True
-
     while waiting:
         start = waiting.pop(0)
         for place, folders, files in os.walk(start, onerror=refused, followlinks=False):
-            if follow and not is_new(place):
+            if follow and (real := os.path.realpath(place)) in seen:
                 skipped[Path(place)] = "its files are read already"
                 folders.clear()
                 continue
+            if follow:
+                seen.add(real)
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             linked = [Path(place, name) for name in folders if os.path.islink(os.path.join(place, name))]
             if follow:
