@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 
 import torch
@@ -40,6 +41,7 @@ from .generate.voices import check_voice, encode_voice, voice_of_speech
 from .intake.limits import shown
 from .lm import OmniVoiceLM, TextEmbedding
 from .ops import PLAIN_OPS, Ops, with_fast_linear
+from .text.own_tokens import unlearnt_warnings
 from .text.tokenizer import TextTokenizer
 from .text.vocabulary import vocabulary_warnings
 from .types import ALL_SPEEDUPS, GenerationPlan, GenerationRequest, OnStep, Speech, Speedups, VoicePrompt, Waveform
@@ -47,6 +49,7 @@ from .weights import load_lm, locate_checkpoint
 from .weights.lora_merge import merge_loras
 from .weights.lora_read import read_lora
 from .weights.model_settings import NO_SETTINGS, ModelSettings
+from .weights.read import zero_rows
 
 OVERFLOWED = "fp16 overflowed, so this model now computes in bf16: set dtype to bf16, or to fp32 for the closest result"
 SLOW = "dtype fp16 is for GPUs and takes several times as long as fp32 on a CPU: choose auto or fastest"
@@ -124,6 +127,7 @@ class Engine:
             heads_dtype=heads_dtype(dtype, target),
             body_dtype=body_dtype,
             used_ids=tokenizer.used_ids,
+            optional_ids=tokenizer.mark_ids,
             fused=speedups.fused_linears,
         )
         merge_loras(lm, added, fused=speedups.fused_linears)
@@ -187,12 +191,19 @@ class Engine:
         request, notes, unwise = with_recommended(checked_request(request), self.settings)
         plan = make_plan(request, self.rules)
         text = self.rules.shielded(" ".join(chunk.text for chunk in plan.chunks))
-        warnings = vocabulary_warnings(text, self.words)
+        unlearnt = unlearnt_warnings(text, self.tokenizer.own, self._zero_ids)
+        warnings = (*vocabulary_warnings(text, self.words), *unlearnt)
         if self.lm.get_dtype() == torch.float16 and self.sampler.device.type == "cpu":
             warnings = (*warnings, SLOW)
         if request.voice is not None:
             warnings = (*warnings, *check_voice(request.voice, self.codec))
         return replace(plan, warnings=(*plan.warnings, *unwise, *warnings), notes=(*notes, *plan.notes))
+
+    @cached_property
+    def _zero_ids(self) -> frozenset[int]:
+        """The ids of the model's own marks whose rows of the text embedding are all zero."""
+        ids = sorted(self.tokenizer.mark_ids)
+        return frozenset(ids[row] for row in zero_rows(self.sampler.text.weight[ids]).tolist()) if ids else frozenset()
 
     @torch.no_grad()
     def generate_plans(

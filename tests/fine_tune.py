@@ -39,12 +39,18 @@ SAID = "[happy] Robert has <|dur_2|>seven <|pit_3|>silver bottles [whisper]."  #
 
 
 def make_fine_tune(
-    folder: Path, *, tokens: Sequence[str] = TOKENS, spare_rows: int = 0, settings: Mapping[str, object] | None = None
+    folder: Path,
+    *,
+    tokens: Sequence[str] = TOKENS,
+    spare_rows: int = 0,
+    from_zero: bool = False,
+    settings: Mapping[str, object] | None = None,
 ) -> Path:
     """Write the demo voice with `tokens`, and `settings` as its omnivoice_nodes.json, as a model folder and return it.
 
     Every new token gets a row of the text embedding: the mean of the others, with a little noise, as
     resize_token_embeddings makes it. spare_rows: further rows that no token has, as pad_to_multiple_of makes them.
+    from_zero: all new rows are zero instead.
     """
     demo = demo_model()
     assert demo is not None, "the demo voice is part of the repository"
@@ -54,7 +60,8 @@ def make_fine_tune(
     rows = tensors[TEXT_EMBEDDING].float()
     assert first == len(rows), "the demo voice has a row for each token and no other"
     noise = torch.randn(len(tokens) + spare_rows, rows.shape[1], generator=torch.Generator().manual_seed(0))
-    grown = torch.cat([rows, rows.mean(dim=0) + SPREAD * noise]).to(tensors[TEXT_EMBEDDING].dtype)
+    new = torch.zeros_like(noise) if from_zero else rows.mean(dim=0) + SPREAD * noise
+    grown = torch.cat([rows, new]).to(tensors[TEXT_EMBEDDING].dtype)
     save_file({**tensors, TEXT_EMBEDDING: grown}, folder / "new", metadata={"format": "pt"})
     (folder / "new").replace(folder / "model.safetensors")
     edit_json(folder / "config.json", lambda config: config["llm_config"].update(vocab_size=len(grown)))

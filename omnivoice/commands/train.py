@@ -179,6 +179,7 @@ def _load(
         device=place,
         dtype=stored,
         used_ids=tokenizer.used_ids,
+        optional_ids=tokenizer.mark_ids,
         fused=False,
     )
     lm.dtype = dtype

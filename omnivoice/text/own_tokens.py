@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import CheckpointError
 from .characters import FIRST_STAND_IN, STAND_INS
 from .removed import Removed
+from .vocabulary import named
 
 LAYOUT_TOKENS = ("denoise", "lang_start", "lang_end", "instruct_start", "instruct_end", "text_start", "text_end")
 # Qwen3's tokenizer.json, as published with OmniVoice
@@ -133,3 +134,13 @@ def _is_part_of_word(char: str) -> bool:
 def split_stand_ins(text: str) -> list[str]:
     """Return `text` cut before and after each stand-in, without empty pieces."""
     return [piece for piece in _AROUND_STAND_INS.split(text) if piece]
+
+
+def unlearnt_warnings(shielded: str, own: OwnTokens, zero_ids: Collection[int]) -> tuple[str, ...]:
+    """Return one warning that names the tokens in a shielded text whose ids are in `zero_ids`: they were never trained
+    and have no effect."""
+    tokens = dict.fromkeys(own.token(char) for char in STAND_INS.findall(shielded)) if zero_ids else ()
+    names = [token.text for token in tokens if token.id in zero_ids]
+    if not names:
+        return ()
+    return (f"this model never learnt {named(names)}: the rows of its text embedding are zero, so they have no effect",)

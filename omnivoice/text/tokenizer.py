@@ -40,13 +40,14 @@ class TextTokenizer:
 
     own: the tokens that a fine-tune added. special_ids: the ids of all added tokens. used_ids: the ids that a prompt
     can contain. Qwen's control tokens, such as <|im_start|>, never occur in a prompt, and their embedding rows may be
-    anything.
+    anything. mark_ids: those of `own` that are no words, so that a text has them only if somebody writes them.
     """
 
     def __init__(self, encoder: Tokenizer, vocab: Collection[int], added: Mapping[str, OwnToken]) -> None:
         self._encoder = encoder
         self._added = {text: token.id for text, token in added.items()}
         self.own = own_of(added)
+        self.mark_ids: frozenset[int] = frozenset(token.id for token in self.own.tokens if not token.is_word)
         self.special_ids: frozenset[int] = frozenset(self._added.values())
         self._control_ids = frozenset(token.id for text, token in added.items() if text in CONTROL_TOKENS)
         layout = [self._added[f"<|{name}|>"] for name in LAYOUT_TOKENS]

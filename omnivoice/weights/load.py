@@ -33,13 +33,15 @@ def load_lm(
     device: torch.device,
     dtype: torch.dtype,
     used_ids: Collection[int],
+    optional_ids: Collection[int] = (),
     heads_dtype: torch.dtype | None = None,
     body_dtype: torch.dtype | None = None,
     fused: bool = True,
 ) -> tuple[OmniVoiceLM, TextEmbedding]:
     """Return the language model with its weights, and the text embedding on the CPU in the dtype of the file.
 
-    used_ids: token ids that texts can produce; their rows must not be zero. heads_dtype, fused: see `OmniVoiceLM`.
+    used_ids: token ids that texts can produce; their rows must not be zero, except for optional_ids: nobody has to
+    write those. heads_dtype, fused: see `OmniVoiceLM`.
     body_dtype: that of the layers' matrices, if another; their layers must then cast them when they run.
     Raises CheckpointError for keys, shapes, dtypes, values or a vocabulary that do not fit, FileError for a
     corrupt file, OmniVoiceError for a torch that is too old.
@@ -53,7 +55,8 @@ def load_lm(
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, heads_dtype=heads_dtype, fused=fused)
     found = lm_tensors(config, files)
     rows = fused_rows(config) if fused else {}
-    used = {TEXT_EMBEDDING: sorted(used_ids), AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}
+    needed = sorted(set(used_ids).difference(optional_ids))
+    used = {TEXT_EMBEDDING: needed, AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}
     dtypes = dtypes_of(module) | ({HEADS: heads_dtype} if heads_dtype else {})  # a host's layers have no weights yet
     if body_dtype:
         dtypes |= {rows.get(name, (name,))[0]: body_dtype for name in found if name.endswith("_proj.weight")}

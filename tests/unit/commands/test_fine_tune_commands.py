@@ -42,6 +42,7 @@ SETTINGS = {
     "masking": {"drop_condition": 0.0, "language": 1.0},
 }
 OWN_LANGUAGE = "xx: not a language of OmniVoice; only a model that was trained with this id knows it"
+NEVER = "this model never learnt [happy], <|dur_2|>, <|pit_3|>"
 SPEAK = ("--language", f"id:{LANGUAGE}", "--steps", "4", "--seed", "1")
 
 
@@ -140,8 +141,13 @@ def test_a_lora_leaves_the_text_embedding(place: Path, prompts: list, capsys: py
 
 
 def test_settings_go_with_the_model(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a model says about itself is trained on, exported and merged with it: nothing is warned about any more."""
-    make_fine_tune(place / "told", settings=TOLD)
+    """What a model says about itself is trained on, exported and merged with it: nothing is warned about any more.
+
+    Its tokens start with rows of zeros, and have learnt something after one step.
+    """
+    make_fine_tune(place / "told", settings=TOLD, from_zero=True)
+    assert main(["speak", SAID, "--model", str(place / "told"), *SPEAK, "-o", str(place / "told.wav")]) == 0
+    assert capsys.readouterr().err.startswith(f"warning: {NEVER}: the rows of its text embedding are zero")
     assert main(["dataset", str(place / "clips" / "list.jsonl"), "--model", str(place / "told")]) == 0
     run = train(place, "knows", model="told", method="full", steps=1)
     lora = str(write_llm_lora(place / "of the llm", place / "told"))

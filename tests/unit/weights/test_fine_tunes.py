@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,32 @@ def test_a_model_names_a_hundred_languages_at_most(folder: Path, tmp_path: Path)
     many = [f"x{chr(97 + n // 26)}{chr(97 + n % 26)}q" for n in range(150)]
     single = export_checkpoint(locate_checkpoint(folder).knowing(many), tmp_path / "one.safetensors")
     assert Engine.load(single).rules.languages == tuple(many[:100])
+
+
+NEVER = "this model never learnt {}: the rows of its text embedding are zero, so they have no effect"
+
+
+@pytest.mark.parametrize(
+    ("zero", "text", "expected"),
+    [
+        (["<|dur_2|>"], "Red <|dur_2|>bottles.", [NEVER.format("<|dur_2|>")]),
+        (["<|dur_2|>"], "Red <|pit_3|>bottles.", []),
+        (["<|dur_2|>", "[happy]"], "[happy] Red<|dur_2|> bottles [happy].", [NEVER.format("[happy], <|dur_2|>")]),
+        (list(TOKENS), "Red bottles.", []),
+        ([], "[happy] Red <|dur_2|>bottles.", []),
+    ],
+)
+def test_tokens_that_were_never_trained(folder: Path, zero: list[str], text: str, expected: list[str]) -> None:
+    """New rows may start at zero. The model loads and speaks, and a text with such a token is warned about."""
+    ids = token_ids(folder)
+    rewrite(folder, lambda tensors: tensors[TEXT].index_fill_(0, torch.tensor([ids[t] for t in zero]).long(), 0))
+    (plan,) = Engine.load(folder).plan([replace(REQUEST, text=text)])
+    assert [warning for warning in plan.warnings if "never learnt" in warning] == expected
+
+
+def test_a_new_word_without_a_row_is_refused(tmp_path: Path) -> None:
+    """It would be missing from the speech, and nobody writes it on purpose."""
+    place = make_fine_tune(tmp_path / "words", tokens=["[happy]", "gouden"])
+    rewrite(place, lambda tensors: tensors[TEXT][1875:1877].zero_())
+    with pytest.raises(CheckpointError, match=r"1 rows of llm\.embed_tokens\.weight .* \(first: \[1876\]\), so words"):
+        Engine.load(place)
