@@ -161,7 +161,7 @@ READERS: dict[str, Reader] = {
     "half": _half,
     "scaled": _scaled,
     "code": _code,
-    "sized": lambda text, match: number(text),
+    "spaced": lambda text, match: number(text.replace(" ", "")),
     "dotted": _dotted,
     "hyphens": _hyphens,
     "decade": lambda text, match: digits(text) if text == "00" else cardinal(text),
