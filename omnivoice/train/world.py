@@ -83,8 +83,11 @@ class World:
 SINGLE = World()
 
 
-def join_world(environment: Mapping[str, str] | None = None, *, device_type: str = "cpu") -> World:
-    """Join the processes that torchrun describes in the environment, or return `SINGLE`; raises InputError."""
+def place_in_world(environment: Mapping[str, str] | None = None) -> World:
+    """Return this process's place among those that torchrun describes in the environment, without joining them.
+
+    `SINGLE` without torchrun; raises InputError for a description that cannot be read.
+    """
     table = os.environ if environment is None else environment
     if "WORLD_SIZE" not in table or "RANK" not in table:
         return SINGLE
@@ -93,9 +96,14 @@ def join_world(environment: Mapping[str, str] | None = None, *, device_type: str
     except ValueError:
         given = ", ".join(shown(table[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if name in table)
         raise InputError(f"RANK and WORLD_SIZE must be whole numbers, got {given}: use torchrun") from None
-    if size == 1:
-        return SINGLE
-    if device_type == "cuda":
-        torch.cuda.set_device(local)
-    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=TIMEOUT)
-    return World(rank, size, local)
+    return SINGLE if size == 1 else World(rank, size, local)
+
+
+def join_world(environment: Mapping[str, str] | None = None, *, device_type: str = "cpu") -> World:
+    """Join the processes that torchrun describes in the environment, or return `SINGLE`; raises InputError."""
+    world = place_in_world(environment)
+    if world.size > 1:
+        if device_type == "cuda":
+            torch.cuda.set_device(world.local_rank)
+        dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=TIMEOUT)
+    return world

@@ -1,0 +1,81 @@
+"""`batch`: thousands of lines, one WAV file each, from a list in JSON Lines; resumes after a stop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from ..errors import InputError
+from ..productions.batch import Batch, BatchResult
+from ..productions.batch_rows import read_rows
+from ..train.trainer import clock
+from ..train.world import place_in_world
+from .models import add_lora_options, add_model_options, load_identified
+from .speech_options import (
+    add_speech_options,
+    add_voice_options,
+    check_voice_options,
+    load_voice,
+    request_from,
+    show_progress,
+)
+
+SHOWN = 20  # failures on the terminal; the manifest has all
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parser of `batch`."""
+    parser = commands.add_parser("batch", help="speak each line of a list to its own WAV file; resumes after a stop")
+    parser.add_argument("list", metavar="LIST", help="JSON Lines: id, text, ref_audio, ref_text, instruct, language_id")
+    parser.add_argument("-o", "--output", default="speech", metavar="FOLDER", help="default: speech")
+    add_voice_options(parser)
+    add_speech_options(parser)
+    add_model_options(parser)
+    add_lora_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Speak the rows, name those that fail, and raise InputError at the end if any did."""
+    check_voice_options(options)
+    rows, start = read_rows(Path(options.list)), time.monotonic()
+    world = place_in_world()
+    if world.size > 1 and options.device == "cuda":
+        options.device = f"cuda:{world.local_rank}"
+    options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
+    engine, identity = load_identified(options)
+    base, warnings = request_from(options, engine, "")
+    batch = Batch(
+        folder=Path(options.output),
+        root=Path(options.list).parent,
+        base=base,
+        model=identity,
+        plan=engine.plan,
+        speak=engine.generate,
+        load_voice=partial(load_voice, engine),
+        rank=world.rank,
+        size=world.size,
+    )
+    result = batch.run(rows, show_progress)
+    for warning in (*warnings, *_unknown(result)):
+        print(f"warning: {warning}", file=sys.stderr)
+    took, speech = clock(round(time.monotonic() - start)), clock(round(result.seconds))
+    before = f", {result.skipped} were there already" if result.skipped else ""
+    print(f"{batch.folder}: {result.spoken} files, {speech} of speech in {took}{before}")
+    _report_failures(result, batch.manifest.name)
+
+
+def _unknown(result: BatchResult) -> list[str]:
+    keys = ", ".join(result.unknown)
+    return [f"these keys of the list are not used: {keys}"] if keys else []
+
+
+def _report_failures(result: BatchResult, manifest: str) -> None:
+    for place, reason in list(result.failed.items())[:SHOWN]:
+        print(f"failed: {place}: {reason}", file=sys.stderr)
+    if result.failed:
+        count = "1 line" if len(result.failed) == 1 else f"{len(result.failed)} lines"
+        raise InputError(f"{count} failed; {manifest} has the reason of each")

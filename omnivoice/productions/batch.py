@@ -1,0 +1,206 @@
+"""Batches: thousands of rows to one WAV file each, with a manifest; resumable, and shared out over processes.
+
+A row's manifest entry carries a hash of everything that its sound depends on. A row is skipped if its entry has that
+hash and its file is there. So a stopped run goes on where it was, and a changed row is spoken again. A row that fails
+is named in the manifest with its reason, and the others go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import DeviceMemoryError, NumericError, OmniVoiceError
+from ..intake.audio_files import write_wav
+from ..intake.files import append_line, file_size, file_stamp, write_atomic
+from ..intake.folders import make_folder
+from ..types import GenerationRequest, Speech, VoicePrompt
+from .batch_rows import Row, manifest_entries
+from .lines import PlanRequests, SpeakRequests
+from .parts import voice_digest
+
+MAX_BATCH = 32  # rows spoken in one run; the engine splits it where memory is short
+_SEEDS = 2**64
+MANIFESTS = "manifest*.jsonl"
+_OK, _FAILED = "spoken", "failed"
+
+
+class LoadVoice(Protocol):
+    """Returns the voice of a saved file, or of a recording and its transcript."""
+
+    def __call__(self, path: str, transcript: str, /) -> VoicePrompt: ...
+
+
+@dataclass
+class BatchResult:
+    """What a run did. spoken, skipped: numbers of rows. failed: {name: reason}. unknown: keys that were not used."""
+
+    spoken: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    failed: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
+
+
+OnRows = Callable[[int, int], None]  # rows done, rows in all; may raise to cancel
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a run needs besides its rows.
+
+    folder: of the files and the manifest. root: what recordings are relative to. base: what rows do not set; a row
+    without a seed gets one from this seed and its id. model: identifies the weights and how they compute. rank, size:
+    this process and how many share the rows; each has a manifest of its own, and reads all of them.
+    """
+
+    folder: Path
+    root: Path
+    base: GenerationRequest
+    model: str
+    plan: PlanRequests
+    speak: SpeakRequests
+    load_voice: LoadVoice
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def manifest(self) -> Path:
+        """The manifest that this process writes."""
+        suffix = f"-{self.rank}-of-{self.size}" if self.size > 1 else ""
+        return self.folder / f"manifest{suffix}.jsonl"
+
+    def run(self, rows: Sequence[Row], on_rows: OnRows | None = None) -> BatchResult:
+        """Speak this process's share of the rows that have no file yet; raises FileError if nothing can be written."""
+        make_folder(self.folder)
+        own = [row for index, row in enumerate(rows) if index % self.size == self.rank]
+        work, result = _Work(self), BatchResult()
+        for first in range(0, len(own), MAX_BATCH):
+            work.speak(own[first : first + MAX_BATCH], result)
+            if on_rows is not None:
+                on_rows(min(first + MAX_BATCH, len(own)), len(own))
+        return result
+
+
+class _Work:
+    """finished: {name: entry} of the rows that any process has spoken. noted: (line, reason) of failures."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch, self._voices = batch, dict[tuple[str, str, str], VoicePrompt]()
+        names = sorted(name for name in os.listdir(batch.folder) if fnmatch(name, MANIFESTS))
+        entries = [entry for name in names for entry in manifest_entries(batch.folder / name)]
+        self.finished = {entry["id"]: entry for entry in entries if entry.get("status") == _OK}
+        own = {(entry["id"], entry.get("line")): entry for entry in manifest_entries(batch.manifest)}
+        self.noted = {(entry.get("line"), entry.get("reason")) for entry in own.values()}
+        if own:  # without lines that a kill cut short
+            write_atomic(batch.manifest, "".join(f"{_line(entry)}\n" for entry in own.values()).encode())
+
+    def speak(self, rows: Sequence[Row], result: BatchResult) -> None:
+        """Speak the rows that need it together, and alone if that fails, so that only the faulty one fails."""
+        waiting: list[tuple[Row, GenerationRequest, str]] = []
+        for row in rows:
+            result.unknown.update(dict.fromkeys(row.unknown))
+            try:
+                if row.fault:
+                    self._fail(row, row.fault, result)
+                    continue
+                request = self._request(row)
+                key = self._key(request)
+                if self._is_finished(row, key):
+                    result.skipped += 1
+                    continue
+                self.batch.plan([request])
+                waiting.append((row, request, key))
+            except OmniVoiceError as error:
+                self._fail(row, str(error), result)
+        try:
+            speeches = self.batch.speak([request for _, request, _ in waiting]) if waiting else []
+            pairs = list(zip(waiting, speeches))
+        except (NumericError, DeviceMemoryError):
+            pairs = self._one_by_one(waiting, result)
+        for (row, request, key), speech in pairs:
+            self._write(row, request, key, speech, result)
+
+    def _one_by_one(
+        self, waiting: Sequence[tuple[Row, GenerationRequest, str]], result: BatchResult
+    ) -> list[tuple[tuple[Row, GenerationRequest, str], Speech]]:
+        pairs = []
+        for one in waiting:
+            try:
+                pairs += [(one, speech) for speech in self.batch.speak([one[1]])]
+            except OmniVoiceError as error:
+                self._fail(one[0], str(error), result)
+        return pairs
+
+    def _request(self, row: Row) -> GenerationRequest:
+        given, base = row.values, self.batch.base
+        own = int.from_bytes(hashlib.sha256(row.name.encode()).digest()[:4], "big")
+        seed = None if base.seed is None else (base.seed + own) % _SEEDS
+        voice = self._voice(given) if "voice" in given or "ref_audio" in given else None
+        return replace(
+            base,
+            text=given["text"],
+            voice=voice or (None if "instruct" in given else base.voice),
+            design=given.get("instruct") or (None if voice else base.design),
+            language=given.get("language_id", base.language),
+            seed=given.get("seed", seed),
+            speed=given.get("speed", base.speed),
+            duration=given.get("duration", base.duration),
+        )
+
+    def _voice(self, given: Mapping[str, Any]) -> VoicePrompt:
+        path = str(self.batch.root / (given.get("voice") or given["ref_audio"]))
+        place = (path, given.get("ref_text", ""), file_stamp(path))
+        if place not in self._voices:
+            if len(self._voices) >= 64:
+                self._voices.pop(next(iter(self._voices)))
+            self._voices[place] = self.batch.load_voice(place[0], place[1])
+        return self._voices[place]
+
+    def _key(self, request: GenerationRequest) -> str:
+        values = {name: value for name, value in vars(request).items() if name not in ("voice", "design", "sampling")}
+        voice = None if request.voice is None else voice_digest(request.voice)
+        whole = (values, voice, str(request.design), asdict(request.sampling), self.batch.model)
+        return hashlib.sha256(repr(whole).encode()).hexdigest()[:32]
+
+    def _is_finished(self, row: Row, key: str) -> bool:
+        entry = self.finished.get(row.name, {})
+        size = file_size(self._path(row))
+        return entry.get("key") == key and 0 < size == entry.get("bytes")
+
+    def _path(self, row: Row) -> Path:
+        return self.batch.folder / f"{row.name}.wav"
+
+    def _write(self, row: Row, request: GenerationRequest, key: str, speech: Speech, result: BatchResult) -> None:
+        path = write_wav(self._path(row), speech.waveform)
+        entry = {
+            "id": row.name,
+            "line": row.line,
+            "status": _OK,
+            "file": path.name,
+            "seconds": round(speech.seconds, 4),
+            "seed": speech.seed,
+            "text": request.text,
+            "warnings": list(speech.warnings),
+            "bytes": file_size(path),
+            "key": key,
+        }
+        append_line(self.batch.manifest, _line(entry))
+        result.spoken += 1
+        result.seconds += speech.seconds
+
+    def _fail(self, row: Row, reason: str, result: BatchResult) -> None:
+        result.failed[f"line {row.line}, {row.name}"] = reason
+        if (row.line, reason) not in self.noted:
+            entry = {"id": row.name, "line": row.line, "status": _FAILED, "reason": reason}
+            append_line(self.batch.manifest, _line(entry))
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    return json.dumps(entry, ensure_ascii=False)
