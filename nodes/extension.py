@@ -8,6 +8,7 @@ from . import host
 from .audio import AudioImage, JoinAudio
 from .dataset import Dataset
 from .design import VoiceDesignAttributes
+from .dialogue import Dialogue
 from .download import Download
 from .load import LoadOmniVoice
 from .lora import ApplyLoRA
@@ -16,6 +17,7 @@ from .settings import OmniVoiceSettings
 from .subtitles import Subtitles
 from .synthesize import Synthesize
 from .timing import FramesToSeconds, SecondsToFrames
+from .timings import Timings
 from .train import TrainLoRA
 from .training_settings import TrainingSettings
 from .transcribe import Transcribe
@@ -48,5 +50,7 @@ class OmniVoiceExtension(ComfyExtension):
             SecondsToFrames,
             FramesToSeconds,
             AudioImage,
+            Dialogue,
+            Timings,
             Subtitles,
         ]

@@ -48,6 +48,16 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     return dict(zip(requests, run_plans(model, plans, on_step=on_step)))
 
 
+def speaker(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[GenerationRequest]], list[Speech]]:
+    """Return a function that speaks requests in one run, for the productions of the engine."""
+
+    def speak_all(requests: Sequence[GenerationRequest], /) -> list[Speech]:
+        names = [f"line {number}" for number in range(1, len(requests) + 1)]
+        return list(speak(model, dict(zip(names, requests)), node_id).values())
+
+    return speak_all
+
+
 def speak_cues(
     model: LoadedModel, subtitles: Subtitles, cast: Cast, options: SubtitleOptions, node_id: object = None
 ) -> SpokenSubtitles:

@@ -79,7 +79,7 @@ def requests_from(inputs: Mapping[str, Sequence[object]]) -> dict[str, Generatio
     for place, row in spoken:
         label = f"{place} {first_words(row.get('text'))}" if len(spoken) > 1 else ""
         with host.values.naming(label):
-            requests[label] = _request(row)
+            requests[label] = request_from(row)
     return requests
 
 
@@ -95,8 +95,8 @@ def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, o
     return found or [(place, given)]
 
 
-def _request(given: Mapping[str, Any]) -> GenerationRequest:
-    """Return the request of one item. `given` holds no None. The engine checks what is not checked here."""
+def request_from(given: Mapping[str, Any]) -> GenerationRequest:
+    """Return the request of one item, from inputs by name without None. The engine checks what is not checked here."""
     voice, design, settings = given.get("voice"), given.get("design"), given.get("settings", SpeechSettings({}))
     host.values.checked(SpeechSettings, settings, "settings", "OmniVoice Settings")
     if voice is not None:

@@ -18,7 +18,7 @@ from ..intake.limits import check_number, check_switch
 from ..text.script import Script, ScriptLine
 from ..types import GenerationRequest, Speech, VoicePrompt, Waveform
 from .cast import Cast
-from .lines import SpeakRequests, SpokenLine, equal_gains, estimated_seconds, joined, naming_line, placed
+from .lines import PlanRequests, SpeakRequests, SpokenLine, equal_gains, estimated_seconds, joined, naming_line, placed
 
 SHORT_SECONDS = 2.0
 _SEEDS = 2**64
@@ -46,16 +46,22 @@ class Dialogue:
 
 
 def speak_dialogue(
-    script: Script, cast: Cast, base: GenerationRequest, speak: SpeakRequests, options: DialogueOptions | None = None
+    script: Script,
+    cast: Cast,
+    base: GenerationRequest,
+    plan: PlanRequests,
+    speak: SpeakRequests,
+    options: DialogueOptions | None = None,
 ) -> Dialogue:
     """Return the script as it is spoken by the cast.
 
-    base: everything that neither the script nor the cast sets; its seed counts up from line to line, so that a line
+    plan, speak: as `Engine.plan` and `Engine.generate`. base: everything that neither the script nor the cast sets; its
+    seed counts up from line to line, so that a line
     with a seed of its own leaves the others as they are. Raises InputError or TextError, which name the line, before
     anything is spoken.
     """
     options = _checked(options or DialogueOptions())
-    work = _Work(script.lines, _requests(script, cast, base), speak, options.context)
+    work = _Work(script.lines, _requests(script, cast, base), plan, speak, options.context)
     speeches = work.run()
     lines = placed(
         [
@@ -111,14 +117,19 @@ class _Work:
     """Speaks the lines in up to three runs. requests: with the voice that each line really used."""
 
     def __init__(
-        self, lines: Sequence[ScriptLine], requests: list[GenerationRequest], speak: SpeakRequests, context: bool
+        self,
+        lines: Sequence[ScriptLine],
+        requests: list[GenerationRequest],
+        plan: PlanRequests,
+        speak: SpeakRequests,
+        context: bool,
     ) -> None:
         self.lines, self.requests, self.speak = lines, requests, speak
         self.done: dict[int, Speech] = {}
         self.seconds = []
         for line, request in zip(lines, requests):
             with naming_line(line.number):
-                self.seconds.append(estimated_seconds(request))
+                self.seconds.append(estimated_seconds(*plan([request])))
         self.short = {i for i, seconds in enumerate(self.seconds) if context and seconds < SHORT_SECONDS}
 
     def run(self) -> list[Speech]:

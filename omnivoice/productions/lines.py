@@ -17,13 +17,18 @@ from torch import Tensor
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import OmniVoiceError, TextError
-from ..generate.plan import make_plan
 from ..intake.limits import MAX_TOTAL_SECONDS
-from ..types import GenerationRequest, Speech, Waveform
+from ..types import GenerationPlan, GenerationRequest, Speech, Waveform
 
 MAX_PEAK = 0.99
 LOUD_SHARE = 0.1  # of the RMS; 50 ms windows below it are silence and do not count for the level
 WINDOW = SAMPLE_RATE // 20
+
+
+class PlanRequests(Protocol):
+    """Turns requests into plans, as `Engine.plan` does."""
+
+    def __call__(self, requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]: ...
 
 
 class SpeakRequests(Protocol):
@@ -64,9 +69,9 @@ def naming_line(number: int) -> Iterator[None]:
         raise type(error)(f"line {number}: {error}") from error
 
 
-def estimated_seconds(request: GenerationRequest) -> float:
-    """Return how long the speech of `request` will be before silences are shortened; raises as `make_plan`."""
-    return sum(chunk.frames for chunk in make_plan(request).chunks) / FRAME_RATE
+def estimated_seconds(plan: GenerationPlan) -> float:
+    """Return how long speech will be before silences are shortened."""
+    return sum(chunk.frames for chunk in plan.chunks) / FRAME_RATE
 
 
 def placed(lines: Sequence[SpokenLine]) -> tuple[SpokenLine, ...]:

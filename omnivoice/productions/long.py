@@ -24,7 +24,7 @@ from ..generate.chunks import GAP_SAMPLES
 from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.languages import language_label
 from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt
-from .lines import MAX_PEAK, speech_level
+from .lines import MAX_PEAK, PlanRequests, speech_level
 from .parts import Part, Parts, part_key, to_int16
 
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
@@ -33,12 +33,6 @@ MAX_GAIN = 2.0  # and its inverse; more would raise noise
 _SEEDS = 2**64
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
 CHAPTER_SECONDS = 1.0  # of silence before a chapter's heading, and half of it after
-
-
-class PlanRequests(Protocol):
-    """Turns requests into plans, as `Engine.plan` does."""
-
-    def __call__(self, requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]: ...
 
 
 class SpeakPlans(Protocol):

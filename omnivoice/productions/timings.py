@@ -172,6 +172,11 @@ def frames_json(lines: Sequence[TimedLine], fps: float, *, words: bool = False) 
     )
     rows = []
     for text, start, end in timed:
-        first = math.floor(Fraction(start) * rate)
-        rows.append({"frame": first, "last_frame": max(first, math.ceil(Fraction(end) * rate) - 1), "text": text})
+        first, last = math.floor(_exact(start) * rate), math.ceil(_exact(end) * rate) - 1
+        rows.append({"frame": first, "last_frame": max(first, last), "text": text})
     return json.dumps(rows, ensure_ascii=False, indent=1)
+
+
+def _exact(seconds: float) -> Fraction:
+    """Return the time in whole 0.1 ms, as `timings_json` rounds it; as a float, 0.6 s at 10 fps would be frame 5."""
+    return Fraction(round(seconds * 10_000), 10_000)

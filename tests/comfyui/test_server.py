@@ -30,6 +30,8 @@ IDS = [
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
+    "OmniVoiceDialogue",
+    "OmniVoiceTimings",
     "OmniVoiceSubtitles",
 ]
 EXPERT = ("steps", "guidance")  # of Settings

@@ -42,6 +42,8 @@ IDS = [
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
+    "OmniVoiceDialogue",
+    "OmniVoiceTimings",
     "OmniVoiceSubtitles",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
@@ -125,6 +127,7 @@ def facts(node: str, item: SimpleNamespace) -> str:
         return f"On or off, default {'on' if item.default else 'off'}."
     if item.kind == "STRING":
         if "\n" in (item.default or ""):
+            return "Default: an example that the demo voice can say."
             return "Default: two cues that the demo voice can say."
         return f"Default: `{item.default}`." if item.default else "Empty by default."
     if item.kind.startswith("COMBO"):

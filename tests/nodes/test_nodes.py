@@ -29,6 +29,8 @@ IDS = [
     "OmniVoiceSecondsToFrames",
     "OmniVoiceFramesToSeconds",
     "OmniVoiceAudioImage",
+    "OmniVoiceDialogue",
+    "OmniVoiceTimings",
     "OmniVoiceSubtitles",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")

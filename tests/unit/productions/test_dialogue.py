@@ -9,11 +9,12 @@ import torch
 
 from omnivoice.constants import SAMPLE_RATE
 from omnivoice.errors import InputError, OmniVoiceError
+from omnivoice.generate.plan import make_plan
 from omnivoice.productions.cast import Cast, Speaker
 from omnivoice.productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from omnivoice.productions.lines import equal_gains, speech_level
 from omnivoice.text.script import parse_script
-from omnivoice.types import GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
+from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
 
 LONG = "It was a very long and quite remarkable sentence about the weather."
 
@@ -41,11 +42,15 @@ class FakeSpeech:
         return Speech(Waveform(samples, SAMPLE_RATE), (codes,), (request.text,), 1.0, request.seed, made)
 
 
+def plan(requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]:
+    return [make_plan(request) for request in requests]
+
+
 def speak(script: str, cast: Sequence[Speaker], **options: object) -> tuple[Dialogue, FakeSpeech]:
     fake = FakeSpeech()
     parsed = parse_script(script, [speaker.name for speaker in cast])
     base = GenerationRequest("", seed=7, language="en")
-    return speak_dialogue(parsed, Cast(tuple(cast)), base, fake, DialogueOptions(**options)), fake  # type: ignore[arg-type]
+    return speak_dialogue(parsed, Cast(tuple(cast)), base, plan, fake, DialogueOptions(**options)), fake  # type: ignore[arg-type]
 
 
 def test_every_speaker_gets_the_own_voice_in_one_run() -> None:

@@ -109,6 +109,12 @@ def test_frames_in_which_a_line_is_heard(fps: float, frames: list[tuple[int, int
     assert [row["text"] for row in json.loads(frames_json(LINES, fps, words=True))] == ["Hello,", "Anna.", "你", "好。"]
 
 
+def test_times_that_floats_cannot_hold_have_the_right_frame() -> None:
+    lines = [TimedLine("a", tenth / 10, (tenth + 1) / 10) for tenth in range(100)]
+    rows = json.loads(frames_json(lines, 10))
+    assert [(row["frame"], row["last_frame"]) for row in rows] == [(frame, frame) for frame in range(100)]
+
+
 @pytest.mark.parametrize("fps", [0, -1, float("nan"), "25"])
 def test_fps_is_checked(fps: object) -> None:
     with pytest.raises(InputError, match="fps must be"):

@@ -1,0 +1,55 @@
+"""Turns the inputs of Dialogue into a script and a cast, and the result into its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...omnivoice.constants import SAMPLE_RATE
+from ...omnivoice.errors import TextError
+from ...omnivoice.productions.cast import Cast
+from ...omnivoice.productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
+from ...omnivoice.productions.lines import SpokenLine
+from ...omnivoice.text.script import parse_script
+from .. import host
+from .cast import cast_from
+from .synthesize import request_from
+
+DEFAULTS = DialogueOptions()
+REQUEST = ("seed", "preset", "language", "settings")  # what a request takes from the node
+OPTIONS = ("gap_seconds", "change_seconds", "equal_loudness")
+
+
+def dialogue_from(model: object, inputs: Mapping[str, object], node_id: object) -> Dialogue:
+    """Return the dialogue that the node's inputs describe, spoken; raises InputError or TextError."""
+    loaded = host.models.loaded(model)
+    given = {name: value for name, value in inputs.items() if value is not None}
+    cast = Cast(cast_from(given.get("names"), given.get("voices")))
+    if not cast.speakers:
+        raise TextError("the cast is empty: write the names of the speakers into names, one on each line")
+    script = parse_script(given.get("script"), cast.names)
+    base = request_from({name: given[name] for name in REQUEST if name in given})
+    options = DialogueOptions(**{name: given[name] for name in OPTIONS if name in given})
+    return speak_dialogue(script, cast, base, loaded.engine.plan, host.speech.speaker(loaded, node_id), options)
+
+
+def report(dialogue: Dialogue) -> str:
+    """Return who said what and when, with seeds and warnings, as several lines of plain text."""
+    speakers = dict.fromkeys(line.speaker for line in dialogue.lines)
+    rows = [_row(line) for line in dialogue.lines]
+    warnings = [f"warning: {warning}" for warning in dialogue.warnings]
+    return "\n".join([f"{summary(dialogue)}, {len(speakers)} speakers", *rows, *warnings])
+
+
+def summary(dialogue: Dialogue) -> str:
+    """Return one line for the node."""
+    return f"{dialogue.waveform.seconds:.2f} s, {len(dialogue.lines)} lines"
+
+
+def _row(line: SpokenLine) -> str:
+    start, end = line.start / SAMPLE_RATE, line.end / SAMPLE_RATE
+    return f"  line {line.number:>3}  {start:8.2f}-{end:.2f} s  seed {line.request.seed}  {line.speaker}: {line.text}"
+
+
+def audio_of(lines: Sequence[SpokenLine]) -> list[dict[str, object]]:
+    """Return each line as AUDIO."""
+    return [host.values.audio_from(line.speech.waveform) for line in lines]
