@@ -23,7 +23,9 @@ def _points(text: str) -> str:
 
 def _named_version(match: re.Match[str]) -> str | None:
     """A number with one point after the name of a program or a standard: Python 3.11."""
-    return _points(match[0]) if word_before(match).lower() in english_words("versioned") else None
+    name = word_before(match)
+    named = name.lower() in english_words("versioned") and (name != name.lower() or name in english_words("versions"))
+    return _points(match[0]) if named else None
 
 
 def _ip(match: re.Match[str]) -> str | None:

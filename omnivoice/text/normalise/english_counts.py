@@ -168,11 +168,16 @@ def _dash(match: re.Match[str]) -> str | None:
     return " to " if re.search(before, text_before(match, 12)) else None
 
 
+def _rating(match: re.Match[str]) -> str:
+    return " out of ".join(map(spoken_number, match[0].split("/")))
+
+
 def _spoken(match: re.Match[str]) -> str:
     return spoken_number(match[0])
 
 
 RULES = (
+    rule(r"(?<![\w.,/])\d{1,3}\.\d{1,2}/(?:5|10|20|50|100)(?![\w/]|\.\d)", _rating),
     rule(rf"{START}(?P<number>{WHOLE})[ -]?(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?P<plural>s?)\b", _ordinal),
     rule(rf"{START}(?P<number>\d{{1,4}})(?P<ending>ers|s)\b", _plural_number),
     rule(rf"{SIGN}?{START}{FRACTION}(?![\w/])", _fraction),

@@ -76,13 +76,17 @@ POWERS = (
     rule(rf"{_BASE}(?:\^(?P<caret>[{{(]?[-−+]?(?:\d{{1,4}}|[a-z])[)}}]?)|(?P<super>[⁻⁺]?[{SUPER}]+))(?![\w^])", _power),
 )
 RULES = (
+    rule(r"(?<=[Cc]opyright )© ?", lambda match: ""),
     Rule(re.compile(r"(?<!\w)C\+\+(?!\w)"), lambda match: "C plus plus"),
     Rule(re.compile(r"(?<![\w.])(?P<letter>[A-GJ])#(?!\w)"), lambda match: f"{match['letter']} sharp"),
     Rule(re.compile(r"(?P<sign>[√∛]) ?(?=[\w(])"), _root),
     Rule(
-        re.compile(rf"{_LEFT}(?: (?:[+×÷=≈≠≤≥<>±·⋅≡*/−–x-]|<=|>=|!=|==) |(?:[+×÷=≈≠≤≥±·⋅*−-]|<=|>=|!=|==)){_RIGHT}"),
+        re.compile(rf"{_LEFT}(?: (?:[+×÷=≈≠≤≥<>±·⋅≡*/−–x-]|<=|>=|!=|==) |(?:[+×÷=≈≠≤≥±·⋅*−]|<=|>=|!=|==)){_RIGHT}"),
         _operator,
     ),
+    rule(r"(?<=[\d)])-(?=[\d(])|(?<=\b[a-z])-(?=\d)", _operator),
+    rule(r"(?<=\d)!(?= ?[-=+×÷*/])", lambda match: " factorial"),
+    rule(r"°(?P<scale>[CF])\b", lambda match: f"degrees {'Celsius' if match['scale'] == 'C' else 'Fahrenheit'}"),
     Rule(re.compile(r"(?:[~≈∼<>≤≥]|[<>]=) ?(?=[$€£]?\.?\d)"), _compared),
     Rule(re.compile(r"(?:(?<=[\d%])|(?<=\b[A-F]))\+(?![\w+])"), lambda match: " plus"),
     Rule(re.compile(r"(?<=\d)-(?=\s|$)(?<=\b[A-F]-)"), lambda match: " minus"),

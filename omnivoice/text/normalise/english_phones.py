@@ -69,10 +69,11 @@ def _cued(match: re.Match[str]) -> str:
 
 
 _CUES = (
-    r"(?:PIN|pin|[Pp]asscode|[Pp]assword|[Zz]ip code|ZIP code|ZIP|[Pp]ostcode|[Pp]ostal code|SKU|[Ss]erial|[Aa]ccount"
+    r"(?:PIN|pin|[Pp]asscode|[Pp]assword|[Zz]ip code|ZIP code|ZIP|[Zz]ip"
+    r"|[Pp]ostcode|[Pp]ostal code|SKU|[Ss]erial|[Aa]ccount"
     r"|[Tt]racking|[Cc]onfirmation|[Rr]eference|[Oo]rder|[Cc]ode|[Ii]nvoice|[Tt]icket|ISBN|SSN|ID|[Ee]xt\.|[Ee]xtension)"
 )
-_START, _END = r"(?<![\w.,$€£#-])", r"(?![\w-]|[.,:/]\d|%)"
+_START, _END = r"(?<![\w.,$€£#+-])", r"(?![\w-]|[.,:/]\d|%)"
 
 RULES = (
     rule(
@@ -85,7 +86,7 @@ RULES = (
     ),
     rule(rf"{_START}1[- .](?:\(\d{{3}}\) ?|\d{{3}}[-. ])\d{{3}}[-. ]\d{{4}}{_END}|(?<!\w)\+\d{{7,15}}\b", _phone),
     rule(
-        rf"(?<![\w.,$€£#])(?:\+\d{{1,3}}[ .-]?)?(?:\(\d{{1,5}}\)[ .-]?)?\d{{2,5}}(?:[ .-]\d{{2,5}}){{1,4}}{_END}",
+        rf"(?<![\w.,$€£#])(?:\+\d{{1,3}}[ .-]?)?(?:\(\d{{1,5}}\)[ .-]?)?\d{{2,8}}(?:[ .-]\d{{2,8}}){{1,4}}{_END}",
         _phone,
     ),
 )

@@ -87,6 +87,7 @@ def _pressure(match: re.Match[str]) -> str:
 
 
 RULES = (
+    rule(r"(?<=[\d½¼¾][\"″'′”’]) ?[x×✕] ?(?=\d)", lambda match: " by "),
     rule(
         r"(?<![\w.])(?P<degrees>\d+)° ?(?P<minutes>\d+)[′'’] ?(?:(?P<seconds>[\d.]+)[″\"”] ?)?"
         r"(?P<side>[NSEW]\b)?",

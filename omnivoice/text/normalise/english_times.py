@@ -95,6 +95,8 @@ def _military(match: re.Match[str]) -> str:
 
 
 def _ratio(match: re.Match[str]) -> str:
+    if match[0] == "50:50":
+        return "fifty fifty"
     return " to ".join(map(spoken_number, match[0].split(":")))
 
 

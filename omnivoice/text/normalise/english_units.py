@@ -67,7 +67,8 @@ def _measure(match: re.Match[str]) -> str | None:
         unit = "bp"
     one = attributive(match) or space == "-"
     many = not (one or (is_one(amount) and not match["scale"]))
-    dot = match["dot"] if match["dot"] and not re.match(r"\s*[a-z\d,;:)(]", text_after(match)) else ""
+    inside = space == "-" or re.match(r"\s*[a-z\d,;:)(]", text_after(match))
+    dot = match["dot"] if match["dot"] and not inside else ""
     scale = f" {match['scale'].strip()}" if match["scale"] else ""
     words = "".join([spoken_amount(amount), scale, "-" if space == "-" else " ", spoken_unit(unit, many)])
     return words + dot if letters else None
@@ -77,6 +78,8 @@ def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
     """Whether the symbol after the number is a unit there, and not a word or the name of something."""
     after = text_after(match)
     if unit in _table("never_alone").split():
+        return False
+    if re.fullmatch("[A-Z]", unit) and match["dot"] and re.match(r" [\dA-Z]", after):
         return False
     if unit == "in":
         return (
@@ -107,6 +110,9 @@ def _percent(match: re.Match[str]) -> str:
 
 def _times(match: re.Match[str]) -> str | None:
     """10x faster, 2X."""
+    sums = re.match(r" ?[-−+=*/^)]", text_after(match)) or re.search(r"[-−+=*(] ?$", text_before(match))
+    if sums:
+        return None  # a variable
     return f"{spoken_number(match['amount'])} times" if match["amount"] != "1" else "one time"
 
 

@@ -26,8 +26,7 @@ def is_year(match: re.Match[str]) -> bool:
     if re.match(rf"[ \u00a0]?{_ERA}\b", following) or re.search(r"(?:©|\(c\)|['’])\s?$", text_before(match)):
         return True
     if counted := _counts(match, after):
-        starts_sentence = word_before(match)[:1].isupper() and before in english_words("year_cues")
-        return starts_sentence and not counted.startswith("!") and number >= 1800
+        return before in english_words("year_cues") and not counted.startswith("!") and number >= 1800
     if before in english_words("count_cues"):
         return number % 50 != 0 and number >= 1900
     if before in english_words("year_cues") or before.rstrip(".") in english_words("months"):
