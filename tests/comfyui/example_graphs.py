@@ -466,6 +466,79 @@ TRAIN = Graph(
     ),
     ("curve",),
 )
+SUBTITLE_TEXT = """1
+00:00:00,500 --> 00:00:02,500
+Helen: The weather is beautiful today.
+
+2
+00:00:03,000 --> 00:00:05,000
+Oliver: My sister is a very clever doctor.
+
+3
+00:00:05,500 --> 00:00:06,500
+[door slams]
+
+4
+00:00:07,000 --> 00:00:09,000
+Helen: We walked to the museum.
+"""
+SUBTITLES = Graph(
+    {
+        "note": note(
+            "Speech for a video from subtitles",
+            1100,
+            300,
+            MODEL,
+            "Paste an SRT or WebVTT file into **Subtitles**. Write the speakers, as the file names them, into "
+            "**names**, one on each line, and connect a voice or a design for each. Any other cue has the voice in "
+            "**voice**.",
+            "**fit** speaks each cue in exactly its time, **fill** may go on into the gap after it, and **natural** "
+            "lets later cues wait.",
+            "Set the length of your video, and put it in place of **Your pictures**. Run. **What happened** names "
+            "every cue, its timing error, and what is not spoken.",
+        ),
+        "load": load(40, 0),
+        "helen": design(40, 190, "Helen", gender="female", pitch="high pitch"),
+        "oliver": design(40, 490, "Oliver", gender="male", pitch="high pitch"),
+        "total": Node("PrimitiveFloat", (40, 790), (320, 60), {"value": 10.0}, "Length of the video in seconds"),
+        "speak": Node(
+            "OmniVoiceSubtitles",
+            (440, 0),
+            (360, 720),
+            {"subtitles": SUBTITLE_TEXT, "mode": "fill", "language": "English", "names": "Helen\nOliver"},
+        ),
+        "play": play(860, 110),
+        "srt": show_text(860, 300, "Subtitles of the speech", height=150),
+        "report": show_text(860, 510, "What happened", height=150),
+        "count": Node("OmniVoiceSecondsToFrames", (1240, 710), (280, 140), {}),
+        "pictures": Node(
+            "EmptyImage", (1570, 710), (250, 130), {"width": 320, "height": 180, "color": 0x203040}, "Your pictures"
+        ),
+        "video": Node("CreateVideo", (1870, 0), (210, 80), {"fps": 24.0}),
+        "save": Node("SaveVideo", (2120, 0), (250, 330), {"filename_prefix": "video/omnivoice_subtitles"}),
+    },
+    (
+        ("1. Model, voices and length", 20, -80, 360, 950),
+        ("2. Speak the subtitles", 420, -80, 400, 820),
+        ("3. Listen and check", 840, 30, 360, 650),
+        ("4. Video", 1850, -80, 540, 430),
+    ),
+    (
+        ("load", 0, "speak", "model"),
+        ("helen", 0, "speak", "voices.voice_1"),
+        ("oliver", 0, "speak", "voices.voice_2"),
+        ("total", 0, "speak", "total_seconds"),
+        ("total", 0, "count", "seconds"),
+        ("speak", 0, "play", "audio"),
+        ("speak", 1, "srt", "source"),
+        ("speak", 2, "report", "source"),
+        ("count", 0, "pictures", "batch_size"),
+        ("pictures", 0, "video", "images"),
+        ("speak", 0, "video", "audio"),
+        ("video", 0, "save", "video"),
+    ),
+    ("speak",),
+)
 
 # Named so that the list of templates, which ComfyUI sorts by name, begins with the one a newcomer should open first.
 GRAPHS = {
@@ -478,4 +551,5 @@ GRAPHS = {
     "07_speech_for_video": VIDEO,
     "08_apply_a_lora": LORA,
     "09_train_a_lora": TRAIN,
+    "10_subtitles": SUBTITLES,
 }

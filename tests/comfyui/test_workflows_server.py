@@ -25,6 +25,7 @@ MADE = {
     "07_speech_for_video": 1,
     "08_apply_a_lora": 1,
     "09_train_a_lora": 2,  # the loss curve and the audio
+    "10_subtitles": 2,  # the audio and the video
 }
 VIDEO = """
 import av, json, sys

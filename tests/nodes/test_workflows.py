@@ -104,6 +104,8 @@ def test_api_file_fits_the_schema(name: str, schemas: dict[str, SimpleNamespace]
             assert node["class_type"] in CORE
             continue
         inputs = {item.id: item for item in schemas[node["class_type"]].inputs}
+        for item in [item for item in inputs.values() if hasattr(item, "template")]:
+            inputs |= {f"{item.id}.{name}": item.template.socket for name in item.template.names}
         assert set(node["inputs"]) <= set(inputs)
         linked_only = {key for key, item in inputs.items() if item.kind not in WIDGETS}
         assert {i for i, item in inputs.items() if not item.optional} <= set(node["inputs"])
