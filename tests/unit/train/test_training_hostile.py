@@ -238,16 +238,16 @@ def test_a_reader_that_has_left_stops_no_training(monkeypatch: pytest.MonkeyPatc
 
 def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     def full(*_: object) -> None:
-        raise FileError("the disk is full")
+        raise FileError("write-protected")
 
     trainer = tiny_trainer(sample_every=3, sample_text="Red book.")
-    speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), tmp_path)
+    speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
     monkeypatch.setattr(command, "write_wav", full)
     assert train(trainer, on_sample=speak).reason == "finished"
-    assert "no sample was written at step 3: the disk is full" in caplog.text
+    assert "no sample was written at step 3: write-protected" in caplog.text
     with pytest.raises(InputError, match="nothing to speak"):
         trainer.settings = replace(trainer.settings, sample_text="...")
-        command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), tmp_path)
+        command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
 
 
 def test_the_best_of_a_full_fine_tuning_is_a_model_too(tmp_path: Path) -> None:
@@ -259,11 +259,11 @@ def test_the_best_of_a_full_fine_tuning_is_a_model_too(tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in trainer.trained.values():
             parameter.add_(1)
-    written = command._write_models(trainer, folder, locate_checkpoint(CHECKPOINT), tmp_path)
+    written = [*command._write_models(trainer, folder, locate_checkpoint(CHECKPOINT), tmp_path)]
     assert [path.name for path in written] == ["model-00000006", "model-best-00000002"]
     with open_tensors(written[1] / "model.safetensors") as best:
         assert all(torch.equal(best.get(name), weight) for name, weight in first.items())
-    assert command._write_models(trainer, folder, locate_checkpoint(CHECKPOINT), tmp_path) == written
+    assert [*command._write_models(trainer, folder, locate_checkpoint(CHECKPOINT), tmp_path)] == written
 
 
 def test_folders_that_are_not_entered_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
