@@ -19,7 +19,7 @@ from torch import Tensor
 from omnivoice.commands import train as command
 from omnivoice.commands.train_config import read_order
 from omnivoice.commands.train_progress import tensorboard
-from omnivoice.errors import CheckpointError, FileError, InputError, LoraError, NumericError
+from omnivoice.errors import CheckpointError, DiskFullError, FileError, InputError, LoraError, NumericError
 from omnivoice.intake.tensors import open_tensors
 from omnivoice.train import batches
 from omnivoice.train.adapter import start_from_lora, trained_lora
@@ -248,6 +248,17 @@ def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="nothing to speak"):
         trainer.settings = replace(trainer.settings, sample_text="...")
         command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
+
+
+def test_a_sample_that_does_not_fit_on_the_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise DiskFullError("the disk is full")
+
+    trainer = tiny_trainer(sample_every=2, sample_text="Red book.")
+    speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
+    monkeypatch.setattr(command, "write_wav", full)
+    outcome = train(trainer, on_sample=speak)
+    assert (outcome.reason, outcome.step, outcome.fault) == ("not saved", 2, "the disk is full")
 
 
 def test_the_best_of_a_full_fine_tuning_is_a_model_too(tmp_path: Path) -> None:
