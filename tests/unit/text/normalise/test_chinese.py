@@ -58,6 +58,15 @@ def test_table(kind: str) -> None:
     assert wrong == []
 
 
+def test_the_examples_of_the_page() -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "normalisation.md").read_text(encoding="utf-8")
+    table = page.partition("## What is changed in Chinese")[2].partition("\n## ")[0]
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    pairs = [zip(re.findall("`([^`]+)`", written), right.split("; "), strict=True) for _, written, right in lines]
+    assert len(lines) > 12
+    assert [(text, spoken(text), right) for row in pairs for text, right in row if spoken(text) != right] == []
+
+
 @pytest.mark.parametrize("language", ["zh", "yue", "nan", "Chinese"])
 def test_every_chinese_language_shares_the_rules(language: str) -> None:
     assert normalise("共2個，3.5萬元", language).text == "共兩個，三點五萬元"
