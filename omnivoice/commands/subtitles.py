@@ -6,29 +6,25 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-from ..engine import Engine
 from ..errors import FileError, InputError, OmniVoiceError
 from ..intake.audio_files import write_wav
 from ..intake.encodings import read_text_file
 from ..intake.files import write_atomic
-from ..intake.limits import MAX_CONFIG_BYTES, MAX_SUBTITLE_BYTES, shown
-from ..intake.strict_json import read_json
-from ..productions.cast import Cast, Speaker
+from ..intake.limits import MAX_SUBTITLE_BYTES
+from ..productions.cast import Cast
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
 from ..productions.subtitle_writer import srt_text, vtt_text
 from ..productions.subtitles import SpokenSubtitles, speak_subtitles
+from .cast_options import add_cast_options, members_from, speaker_from
 from .models import add_lora_options, add_model_options, load_engine
-from .speech_options import add_speech_options, base_request, load_voice, show_progress, wav_target
+from .speech_options import add_speech_options, base_request, show_progress, wav_target
 
 _WRITERS = {".srt": srt_text, ".vtt": vtt_text}
-_CAST_KEYS = {"voice", "transcript", "design", "language"}
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,14 +40,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="fit (default): speech takes exactly the time of its cue; natural: its own time, and later cues wait; "
         "fill: its own time up to the next cue",
     )
-    parser.add_argument(
-        "--voice",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="a recording to clone or a saved voice (.safetensors), for the speaker NAME or for all others",
-    )
-    parser.add_argument("--cast", metavar="JSON", help="voices by name, see docs/subtitles.md")
+    add_cast_options(parser)
     parser.add_argument("--transcript", default="", metavar="TEXT", help="of the recording in --voice FILE")
     parser.add_argument("--design", metavar="WORDS", help='attributes of the default voice, e.g. "female, low pitch"')
     parser.add_argument("--total", type=float, default=0.0, metavar="SECONDS", help="length; default: to the last cue")
@@ -79,16 +68,16 @@ def run(options: argparse.Namespace) -> None:
     _check_text_target(options.subtitles, [*_WRITERS], options.file)
     _check_text_target(options.report, [".txt"], options.file)
     text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
-    members, default = _members(options)
+    members, default = members_from(options)
     subtitles = parse_subtitles(text, [name for name, _ in members])
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
     request = replace(base_request(options), **pads)
     how = SubtitleOptions(options.mode, options.total, options.slowest_rate, request).checked()
     engine = load_engine(options)
-    speakers = tuple(_speaker(engine, name, given) for name, given in members)
+    speakers = tuple(speaker_from(engine, name, given) for name, given in members)
     start = time.perf_counter()
     result = speak_subtitles(
-        engine, subtitles, Cast(speakers, _speaker(engine, "", default)), how, on_step=show_progress
+        engine, subtitles, Cast(speakers, speaker_from(engine, "", default)), how, on_step=show_progress
     )
     write_wav(output, result.waveform)
     took = time.perf_counter() - start
@@ -128,55 +117,3 @@ def _write_texts(options: argparse.Namespace, result: SpokenSubtitles) -> None:
         write_atomic(options.subtitles, writer([one.adjusted for one in result.spoken]).encode())
     if options.report:
         write_atomic(options.report, f"{subtitle_report(result)}\n".encode())
-
-
-def _members(options: argparse.Namespace) -> tuple[list[tuple[str, Mapping[str, str]]], Mapping[str, str]]:
-    """Return [(name, what is given)] of the cast, and what is given for the default voice, without loading any."""
-    members = _cast_file(Path(options.cast)) if options.cast else {}
-    default = dict(members.pop("", {}))
-    for given in options.voice:
-        name, sign, file = given.partition("=")
-        if os.path.lexists(given) or not sign:
-            name, file = "", given
-        own = default if not name else {}
-        if "voice" in own or name in members:
-            raise InputError(f"{shown(name) if name else 'the default voice'} is given twice: leave out one of them")
-        own["voice"] = file
-        if name:
-            members[name] = own
-    for key in ("transcript", "design"):
-        if value := getattr(options, key):
-            default[key] = value
-    return [*members.items()], default
-
-
-def _cast_file(path: Path) -> dict[str, Mapping[str, str]]:
-    """Return {name: {"voice": file, "transcript": …, "design": …, "language": …}} of a JSON file; files are relative to
-    its folder, and a name may have just the file. Raises FileError for anything else."""
-    found = read_json(path, limit=MAX_CONFIG_BYTES)
-    if not isinstance(found, dict):
-        raise FileError(f'{path.name} must be an object of names, such as {{"Alice": {{"voice": "alice.wav"}}}}')
-    members: dict[str, Mapping[str, str]] = {}
-    for name, given in found.items():
-        values = {"voice": given} if isinstance(given, str) else given
-        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise FileError(f"{path.name}: {shown(name)} must have a voice, transcript, design or language, all texts")
-        if wrong := values.keys() - _CAST_KEYS:
-            raise FileError(
-                f"{path.name}: {shown(name)} has {shown(min(wrong))}, allowed are {', '.join(sorted(_CAST_KEYS))}"
-            )
-        own = cast("dict[str, str]", values)
-        members[name] = {**own, "voice": str(path.parent / own["voice"])} if "voice" in own else own
-    return members
-
-
-def _speaker(engine: Engine, name: str, given: Mapping[str, str]) -> Speaker:
-    """Return one of the cast, with the recording encoded or the voice file read."""
-    if given.get("transcript") and "voice" not in given:
-        raise InputError(
-            f"the transcript of {shown(name) if name else 'the default voice'} needs its recording: a voice"
-        )
-    voice = load_voice(engine, given["voice"], given.get("transcript", "")) if "voice" in given else None
-    for warning in voice.warnings if voice else ():
-        print(f"warning: {given['voice']}: {warning}", file=sys.stderr)
-    return Speaker(name, voice, given.get("design"), given.get("language"))

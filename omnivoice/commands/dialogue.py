@@ -1,0 +1,85 @@
+"""`dialogue`: a script and a cast of voices to one WAV file, with the times of lines and words."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from ..intake.audio_files import write_wav
+from ..intake.files import write_atomic
+from ..productions.cast import Cast, Speaker
+from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
+from ..productions.timings import srt_of, timed_lines, timings_json
+from ..text.script import parse_script
+from .cast_options import add_cast_options, members_from, speaker_from
+from .models import add_lora_options, add_model_options, load_engine
+from .speech_options import add_speech_options, base_request, show_progress, wav_target
+from .text_input import read_text_file, read_text_stream
+
+
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parser of `dialogue`."""
+    defaults = DialogueOptions()
+    parser = commands.add_parser("dialogue", help="speak a script with several speakers to a WAV file")
+    parser.add_argument(
+        "script", metavar="FILE", help='a UTF-8 text file, see docs/script.md; "-" reads standard input'
+    )
+    parser.add_argument("-o", "--output", default="dialogue.wav", metavar="WAV", help="default: dialogue.wav")
+    add_cast_options(parser)
+    parser.add_argument(
+        "--speaker", action="append", default=[], metavar="NAME", help="a speaker whose voice the model chooses"
+    )
+    parser.add_argument(
+        "--gap",
+        type=float,
+        default=defaults.gap_seconds,
+        metavar="SECONDS",
+        help=f"silence between two lines of one speaker, default {defaults.gap_seconds:g}",
+    )
+    parser.add_argument(
+        "--change",
+        type=float,
+        default=defaults.change_seconds,
+        metavar="SECONDS",
+        help=f"silence where another speaker begins, default {defaults.change_seconds:g}",
+    )
+    parser.add_argument("--equal-loudness", action="store_true", help="make all speakers equally loud")
+    add_speech_options(parser)
+    add_model_options(parser)
+    add_lora_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Speak the script, write the WAV file, its times and subtitles, and print a summary."""
+    output = wav_target(options.output)
+    text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
+    members, default = members_from(options)
+    names = [*(name for name, _ in members), *options.speaker]
+    script = parse_script(text, names or None)
+    how = DialogueOptions(options.gap, options.change, options.equal_loudness)
+    engine, start = load_engine(options), time.perf_counter()
+    speakers = [speaker_from(engine, name, given) for name, given in members]
+    if not names:  # every name in the script is a speaker
+        names = [name for name in dict.fromkeys(line.speaker for line in script.lines) if name]
+    speakers += [Speaker(name) for name in names[len(members) :]]
+    cast = Cast(tuple(speakers), speaker_from(engine, "", default))
+    speak = partial(engine.generate, on_step=show_progress)
+    dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how)
+    _write(output, dialogue)
+    for warning in dialogue.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    seconds, took = dialogue.waveform.seconds, time.perf_counter() - start
+    first = dialogue.lines[0].request.seed
+    print(f"{output}: {len(dialogue.lines)} lines, {seconds:.2f} s of speech in {took:.1f} s, seed {first}")
+
+
+def _write(output: Path, dialogue: Dialogue) -> None:
+    """Write the WAV file, and next to it the times as JSON and the subtitles as SRT."""
+    lines = timed_lines(dialogue.lines)
+    write_wav(output, dialogue.waveform)
+    write_atomic(output.with_name(f"{output.name}.json"), timings_json(lines, dialogue.waveform.seconds).encode())
+    write_atomic(output.with_name(f"{output.name}.srt"), srt_of(lines).encode())

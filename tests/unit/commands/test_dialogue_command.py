@@ -1,0 +1,58 @@
+"""`dialogue` with a real model: files, speakers with and without a voice, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import wave
+from pathlib import Path
+
+import pytest
+
+from tests.unit.commands.test_command_line import Run
+
+SCRIPT = "Anna: Good morning, my old friend, how are you?\nBob: Very well, thank you, and how are you?\nAnna: Fine.\n"
+
+
+@pytest.fixture
+def run(root: Path, checkpoint: Path, tmp_path: Path) -> Run:
+    shutil.copy(root / "tests" / "assets" / "wav" / "reference.wav", tmp_path / "anna.wav")
+    (tmp_path / "talk.txt").write_text(SCRIPT, encoding="utf-8")
+    return Run(root, checkpoint, tmp_path)
+
+
+def test_a_script_becomes_speech_with_times_and_subtitles(run: Run) -> None:
+    result = run("dialogue", "talk.txt", "-o", "talk.wav", "--steps", 2, "--seed", 3, "--gap", 0, "--change", 1)
+    assert result.returncode == 0
+    assert result.stdout.startswith("talk.wav: 3 lines, ")
+    times = json.loads((run.folder / "talk.wav.json").read_text(encoding="utf-8"))
+    with wave.open(str(run.folder / "talk.wav")) as file:
+        assert file.getnframes() == round(times["seconds"] * 24_000)
+    first, second, third = times["lines"]
+    assert second["start"] - first["end"] == pytest.approx(1.0, abs=1e-3)
+    assert third["speaker"] == "Anna"
+    assert (run.folder / "talk.wav.srt").read_text(encoding="utf-8").count("-->") == 3
+
+
+def test_the_cast_of_the_options_is_the_cast(run: Run) -> None:
+    result = run("dialogue", "talk.txt", "--voice", "Anna=anna.wav", "--steps", 1)
+    assert result.returncode == 1
+    assert "line 2, column 1: the speaker 'Bob' is not in the cast (Anna)" in result.stderr
+    assert run("dialogue", "talk.txt", "--voice", "Anna=anna.wav", "--speaker", "Bob", "--steps", 1).returncode == 0
+    (run.folder / "cast.json").write_text(json.dumps({"Anna": "anna.wav", "Bob": {"design": "male"}}))
+    assert run("dialogue", "talk.txt", "--cast", "cast.json", "--steps", 1).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing.txt",), "missing.txt does not exist"),
+        (("talk.txt", "--gap", "99"), "gap_seconds must be 0-60, got 99"),
+        (("talk.txt", "--speaker", "Anna", "--speaker", "anna"), "two speakers are called 'anna'"),
+        (("talk.txt", "-o", "talk.mp3"), "must end in .wav"),
+    ],
+)
+def test_what_cannot_be_spoken_is_refused(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    result = run("dialogue", *arguments)
+    assert result.returncode == 1
+    assert message in result.stderr
