@@ -1,21 +1,23 @@
-"""`dialogue`: a script and a cast of voices to one WAV file, with the times of lines and words."""
+"""`dialogue`: a script and a cast of voices to one WAV file, with its times; resumes after a stop."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..intake.audio_files import write_wav
 from ..intake.files import write_atomic
 from ..productions.cast import Cast, Speaker
 from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
+from ..productions.kept import PARTS, KeptSpeech
 from ..productions.timings import srt_of, timed_lines, timings_json
 from ..text.script import parse_script
+from ..types import GenerationRequest, Speech
 from .cast_options import add_cast_options, members_from, speaker_from
-from .models import add_lora_options, add_model_options, load_engine
+from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_speech_options, base_request, show_progress, wav_target
 from .text_input import read_text_file, read_text_stream
 
@@ -61,20 +63,27 @@ def run(options: argparse.Namespace) -> None:
     names = [*(name for name, _ in members), *options.speaker]
     script = parse_script(text, names or None)
     how = DialogueOptions(options.gap, options.change, options.equal_loudness)
-    engine, start = load_engine(options), time.perf_counter()
+    options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
+    (engine, identity), start = load_identified(options), time.perf_counter()
     speakers = [speaker_from(engine, name, given) for name, given in members]
     if not names:  # every name in the script is a speaker
         names = [name for name in dict.fromkeys(line.speaker for line in script.lines) if name]
     speakers += [Speaker(name) for name in names[len(members) :]]
     cast = Cast(tuple(speakers), speaker_from(engine, "", default))
-    speak = partial(engine.generate, on_step=show_progress)
+    kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
+
+    def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
+        return kept(engine.plan(requests), on_step=show_progress)
+
     dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how)
     _write(output, dialogue)
+    kept.remove()
     for warning in dialogue.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     seconds, took = dialogue.waveform.seconds, time.perf_counter() - start
     first = dialogue.lines[0].request.seed
-    print(f"{output}: {len(dialogue.lines)} lines, {seconds:.2f} s of speech in {took:.1f} s, seed {first}")
+    resumed = f", {kept.read} from an earlier run" if kept.read else ""
+    print(f"{output}: {len(dialogue.lines)} lines, {seconds:.2f} s of speech in {took:.1f} s, seed {first}{resumed}")
 
 
 def _write(output: Path, dialogue: Dialogue) -> None:

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..intake.audio_files import write_long_wav
 from ..intake.files import write_atomic
 from ..intake.riff import pcm16_head
+from ..productions.kept import PARTS
 from ..productions.long import LongPlan, MadePart, Progress, plan_long, samples_of, speak_long
 from ..productions.parts import PartsInMemory, PartStore
 from ..productions.timings import timed_line, timings_json
@@ -26,7 +27,6 @@ from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_speech_options, add_voice_options, check_voice_options, request_from, wav_target
 from .text_input import read_text_file, read_text_stream
 
-PARTS = ".parts"  # the folder's ending, after the name of the WAV file
 TIMES = ".json"
 
 

@@ -15,13 +15,14 @@ from ..intake.encodings import read_text_file
 from ..intake.files import write_atomic
 from ..intake.limits import MAX_SUBTITLE_BYTES
 from ..productions.cast import Cast
+from ..productions.kept import PARTS, KeptSpeech
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
 from ..productions.subtitle_writer import srt_text, vtt_text
 from ..productions.subtitles import SpokenSubtitles, speak_subtitles
 from .cast_options import add_cast_options, members_from, speaker_from
-from .models import add_lora_options, add_model_options, load_engine
+from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_speech_options, base_request, show_progress, wav_target
 
 _WRITERS = {".srt": srt_text, ".vtt": vtt_text}
@@ -70,23 +71,26 @@ def run(options: argparse.Namespace) -> None:
     text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
     members, default = members_from(options)
     subtitles = parse_subtitles(text, [name for name, _ in members])
+    options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
     request = replace(base_request(options), **pads)
     how = SubtitleOptions(options.mode, options.total, options.slowest_rate, request).checked()
-    engine = load_engine(options)
+    engine, identity = load_identified(options)
     speakers = tuple(speaker_from(engine, name, given) for name, given in members)
     start = time.perf_counter()
-    result = speak_subtitles(
-        engine, subtitles, Cast(speakers, speaker_from(engine, "", default)), how, on_step=show_progress
-    )
+    kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
+    members_cast = Cast(speakers, speaker_from(engine, "", default))
+    result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress)
     write_wav(output, result.waveform)
     took = time.perf_counter() - start
     if encoding not in ("utf-8", options.encoding):
         print(f"warning: the file is taken for {encoding}: if letters are wrong, name its --encoding", file=sys.stderr)
     _write_texts(options, result)
+    kept.remove()
     for line in (*not_spoken(result), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
         print(line, file=sys.stderr)
-    print(f"{output}: {summary(result)}, in {took:.1f} s")
+    resumed = f", {kept.read} cues from an earlier run" if kept.read else ""
+    print(f"{output}: {summary(result)}, in {took:.1f} s{resumed}")
 
 
 def _check_text_target(path: str | None, suffixes: list[str], source: str) -> None:

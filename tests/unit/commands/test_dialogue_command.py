@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import wave
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from omnivoice.engine import Engine
+from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
 SCRIPT = "Anna: Good morning, my old friend, how are you?\nBob: Very well, thank you, and how are you?\nAnna: Fine.\n"
@@ -56,3 +60,29 @@ def test_what_cannot_be_spoken_is_refused(run: Run, arguments: tuple[str, ...], 
     result = run("dialogue", *arguments)
     assert result.returncode == 1
     assert message in result.stderr
+
+
+def test_a_stopped_run_resumes_to_the_same_files(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anna's first line makes her voice and Bob's his, then her short line continues the first: three runs."""
+    arguments = ("dialogue", "talk.txt", "-o", "talk.wav", "--steps", 2)
+    assert run(*arguments).returncode == 0
+    names = ("talk.wav", "talk.wav.json", "talk.wav.srt")
+    whole = {name: (run.folder / name).read_bytes() for name in names}
+    for name in names:
+        (run.folder / name).unlink()
+    speak, calls = Engine.generate_plans, list[int]()
+
+    def stopping(engine: Engine, plans: Sequence[GenerationPlan], **options: Any) -> list[Speech]:
+        if calls:
+            raise KeyboardInterrupt
+        calls.append(len(plans))
+        return speak(engine, plans, **options)
+
+    monkeypatch.setattr(Engine, "generate_plans", stopping)
+    assert run(*arguments).returncode == 130
+    assert sorted(path.name for path in run.folder.iterdir()) == ["anna.wav", "talk.txt", "talk.wav.parts"]
+    monkeypatch.setattr(Engine, "generate_plans", speak)
+    result = run(*arguments)
+    assert f"{calls[0]} from an earlier run" in result.stdout
+    assert {name: (run.folder / name).read_bytes() for name in names} == whole
+    assert not (run.folder / "talk.wav.parts").exists()
