@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -75,29 +75,28 @@ def joined(text: str, first: Normalised, second: Normalised) -> Normalised:
         else:
             groups.append((start, end))
     final = places(second.changes)
-    back = list(zip(between, ((change.start, change.end) for change in first.changes)))
-    onward = list(zip(((change.start, change.end) for change in second.changes), final))
+    back = _Map(between, [(change.start, change.end) for change in first.changes])
+    onward = _Map([(change.start, change.end) for change in second.changes], final)
     changes = []
     for start, end in groups:
-        begin, stop = _mapped(start, end, back)
-        spoken = slice(*_mapped(start, end, onward))
+        begin, stop = back.span(start, end)
+        spoken = slice(*onward.span(start, end))
         changes.append(Change(begin, stop, text[begin:stop], second.text[spoken]))
     changes = [change for change in changes if change.original != change.spoken]
     return Normalised(second.text, tuple(changes), tuple(dict.fromkeys([*first.warnings, *second.warnings])))
 
 
-def _mapped(start: int, end: int, pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]]) -> tuple[int, int]:
-    """Return a span of one text in the other, of which `pairs` says where its changed spans are.
+class _Map:
+    """Where the spans of one text are in another. A changed span is inside a span that is asked for, or outside it."""
 
-    A changed span is inside the span or outside it.
-    """
-    begin, stop = start, end
-    for (here, here_end), (_, there_end) in pairs:
-        if here < start or (here_end <= start and here < here_end):
-            begin = start + there_end - here_end
-        if here_end <= end and here <= end:
-            stop = end + there_end - here_end
-    return begin, stop
+    def __init__(self, here: Sequence[tuple[int, int]], there: Sequence[tuple[int, int]]) -> None:
+        self._starts, self._ends = [start for start, _ in here], [end for _, end in here]
+        self._shifts = [0, *(there_end - here_end for (_, here_end), (_, there_end) in zip(here, there))]
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return (start, end) in the other text."""
+        before = self._shifts[bisect_left(self._starts, start)]  # a change at the start is inside
+        return start + before, end + self._shifts[bisect_right(self._ends, end)]
 
 
 def changes_note(changes: Sequence[Change]) -> str:
