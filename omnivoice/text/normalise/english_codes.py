@@ -79,7 +79,9 @@ def _is_scale(match: re.Match[str]) -> bool:
         return True
     if "." in number or "," in number:
         return scale not in "t"
-    if scale == "K" and (match[0] in ("2K", "4K", "8K") or word_after(match).lower() in english_words("races")):
+    if scale == "K" and (
+        len(number) > 3 or match[0] in ("2K", "4K", "8K") or word_after(match).lower() in english_words("races")
+    ):
         return False
     return scale in "kKM"
 
@@ -89,21 +91,32 @@ def _after_capitals(match: re.Match[str]) -> str:
     return f"{match['name']} {code(match['number'])}" + ("s" if match["plural"] else "")
 
 
+def _decimal_name(match: re.Match[str]) -> str:
+    """PM2.5"""
+    return f"{match['name']} {spoken_number(match['number'])}"
+
+
 def _airliner(match: re.Match[str]) -> str:
-    return code(match[0])
+    return " ".join(map(code, match[0].split("-")))
 
 
 RULES_FIRST = (
     rule(r"(?<!\w)0[xX][\dA-Fa-f]{1,16}(?!\w)", _hexadecimal),
     rule(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\d|\w)", _ip),
     rule(
-        r"(?<![\w.])(?:(?P<v>[vV])\.?|(?=\d+\.\d+\.\d))(?P<number>\d{1,6}(?:\.\d{1,6}){0,4})(?!\w|\.\d|,\d)", _version
+        r"(?<![\w.])(?:(?P<v>v|V(?=\.?\d+\.\d))\.?|(?=\d+\.\d+\.\d))"
+        r"(?P<number>\d{1,6}(?:\.\d{1,6}){0,4})(?!\w|\.\d|,\d)",
+        _version,
     ),
     rule(r"(?<![\w.,])\d{1,4}\.\d{1,3}(?!\w|[.,]\d|%)", _named_version),
 )
 RULES = (
+    rule(r"(?<![\w&])#(?=[A-Z]{1,3}-?\d+\b)", lambda match: "number "),
+    rule(r"(?<![\w.])(?P<name>[A-Z]{1,4})(?P<number>\d+\.\d+)(?!\w|\.\d)", _decimal_name),
+    rule(r"(?<=\b[aA] )7[0-8]7(?!\w|[.,]\d|-| [a-z]+s\b)", _airliner),
     rule(r"(?<![\w&])(?:#|№|＃) ?(?P<number>\d{1,12})(?![\w.,]\d|[a-z])", _number_sign),
     rule(r"(?<![\w])[A-Za-z\d][\w()]{1,10}(?!\w)", _special),
+    rule(r"(?<![\w.,])7[0-8]7-(?:[1-9]00|8|9|10)(?![\w-])", _airliner),
     rule(r"(?<![\w.,])7[0-8]7(?= (?:MAX|Max|Dreamliner|jets?|planes?|aircraft|airliner)\b)", _airliner),
     rule(rf"(?<![\w.,$])(?P<number>{NUMBER})(?P<scale>[kKmMbBtT]|bn|mn|tn)(?![\w'’-])", _thousands),
     rule(

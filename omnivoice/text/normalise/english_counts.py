@@ -162,8 +162,11 @@ def _fraction(match: re.Match[str]) -> str:
 
 def _dash(match: re.Match[str]) -> str | None:
     """The dash of a range: between two numbers, with a sign or a unit after the first."""
-    before = r"(?:[\d½¼¾%°¢]|\d ?(?:[A-Za-z]{1,3}|[ap]\.m\.|°[CF]|(?:thousand|million|billion|trillion)))$"
-    if re.match(r"[\d.,\s+×*/x-]{1,14}=", text_after(match)):
+    before = (
+        r"(?:[\d½¼¾%°¢]|\d ?(?:[A-Za-z]{1,3}|[ap]\.m\.|°[CF]|(?:thousand|million|billion|trillion))|noon|midnight)$"
+    )
+    formula = match[0][0] == " " and re.search(r"[=^√²³][^.;\n]*$", text_before(match))
+    if formula or re.match(r"[\d.,\s+×*/x-]{1,14}=", text_after(match)):
         return None  # a difference
     return " to " if re.search(before, text_before(match, 12)) else None
 
@@ -177,7 +180,8 @@ def _spoken(match: re.Match[str]) -> str:
 
 
 RULES = (
-    rule(r"(?<![\w.,/])\d{1,3}\.\d{1,2}/(?:5|10|20|50|100)(?![\w/]|\.\d)", _rating),
+    rule(r"(?<![\w.,-])50[-–]50(?![\w.,-]\d|\w)", lambda match: "fifty fifty"),
+    rule(r"(?<![\w.,/])\d{1,3}\.\d{1,2}/(?:5|10|20|50|100|\d{1,2}\.\d{1,2})(?![\w/]|\.\d)", _rating),
     rule(rf"{START}(?P<number>{WHOLE})[ -]?(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?P<plural>s?)\b", _ordinal),
     rule(rf"{START}(?P<number>\d{{1,4}})(?P<ending>ers|s)\b", _plural_number),
     rule(rf"{SIGN}?{START}{FRACTION}(?![\w/])", _fraction),

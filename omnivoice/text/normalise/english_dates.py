@@ -58,6 +58,8 @@ def _numeric(match: re.Match[str]) -> str | None:
 def _without_year(match: re.Match[str]) -> str | None:
     """A month and a day, such as "on 3/14", unless it is more likely a fraction."""
     month, day = int(match["month"]), int(match["day"])
+    if match[0] == "9/11":
+        return None
     cue = word_before(match).lower()
     if (
         cue not in english_words("on_dates")
@@ -122,11 +124,7 @@ def _weekday(match: re.Match[str]) -> str | None:
     in_span = re.match(rf"{DASH}(?:{_WEEKDAY}|\w+day\b)", text_after(match)) or re.search(
         rf"{_WEEKDAY}\.?{DASH}$", match.string[max(0, match.start() - 12) : match.start()]
     )
-    if (
-        match["dot"]
-        and not date_follows
-        and word_before(match).lower() in ("on", "every", "this", "next", "last", "by")
-    ):
+    if match["dot"] and not date_follows and word_before(match).lower() in english_words("before_weekdays"):
         return name + ("" if re.match(r" [a-z\d]", text_after(match)) else ".")
     return name if date_follows or in_span else None
 

@@ -29,7 +29,7 @@ _SCALES = {
 _SCALE = (
     r"(?:[ \u00a0-]?(?P<word>hundred|thousand|million|billion|trillion|quadrillion|grand)\b"
     r"|(?P<letter>[kKmMbBtT]|MM|mm)(?![\w])|[ \u00a0]?"
-    r"(?P<short>mn|mln|mil|bn|bln|tn|trn|Mn|Mln|Bn|Bln|Tn|MN|BN|TN)\b\.?(?=\W|$))?"
+    r"(?P<short>mn|mln|mil|bn|bln|tn|trn|Mn|Mln|Bn|Bln|Tn|MN|BN|TN)\b)?"
 )
 
 
@@ -52,6 +52,8 @@ def _spoken(match: re.Match[str]) -> str | None:
     scale = (match["word"] or _SCALES.get((match["letter"] or match["short"] or "").lower(), "")).lower()
     amount, low = match["amount"], match["low"]
     minus = "minus " if match["minus"] else ""
+    if re.fullmatch(r"\d+,\d\d", amount):
+        amount = amount.replace(",", ".")  # the decimal comma of other languages
     if low and not match["low_scale"]:
         if "." in low + amount and not scale:
             return f"{minus}{_sum(low, one, many, cents)} to {_sum(amount, one, many, cents)}"
@@ -95,7 +97,7 @@ def _pattern(before: bool) -> re.Pattern[str]:
     """Return the pattern of an amount whose currency stands before or after it."""
     sign, second = rf"(?P<sign>{_signs()})", rf"(?:{_signs()})?" if before else ""
     low = rf"(?:(?P<low>{AMOUNT})(?P<low_scale>[kKmMbB])?{DASH}{second})?"
-    number = rf"{low}(?P<amount>(?<!\d){AMOUNT}){_SCALE}"
+    number = rf"{low}(?P<amount>(?<!\d)(?:\d{{1,6}},\d\d(?![\d,])|{AMOUNT})){_SCALE}"
     if before:
         minus = r"(?:(?<![\w.,)$€£¥-])(?P<minus>[-−–]))?"
         return re.compile(rf"{minus}(?<![A-Za-z]){sign}[ \u00a0]?{number}(?!\d)", re.ASCII)

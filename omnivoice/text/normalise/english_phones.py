@@ -65,7 +65,8 @@ def _cued(match: re.Match[str]) -> str:
     cue = match["cue"].rstrip()
     sign = " number" if match["sign"] else ""
     groups = re.split(r"[ -]", match["number"])
-    return f"{english_map('before_numbers').get(cue, cue)}{sign} {', '.join(map(digits, groups))}"
+    cue = re.sub(r"\b[Nn]o\.", "number", english_map("before_numbers").get(cue, cue))
+    return f"{cue}{sign} {', '.join(map(digits, groups))}"
 
 
 _CUES = (
@@ -78,7 +79,7 @@ _START, _END = r"(?<![\w.,$€£#+-])", r"(?![\w-]|[.,:/]\d|%)"
 RULES = (
     rule(
         r"(?<![\w.])(?P<one>1[- ])?\(?(?P<area>8(?:00|33|44|55|66|77|88)|900)\)?[- ]"
-        r"(?P<name>[A-Z]{3,10}(?:-[A-Z]{2,8})?)\b",
+        r"(?P<name>[A-Z]{2,10}(?:-[A-Z]{2,8})?)\b",
         _toll,
     ),
     rule(
@@ -91,6 +92,7 @@ RULES = (
     ),
 )
 CUED_RULES = (
+    rule(r"(?<=\d )(?:x|ext\.?) ?(?P<number>\d{1,6})(?!\w)", lambda match: f"extension {digits(match['number'])}"),
     rule(
         rf"\b(?P<cue>{_CUES}(?: (?:number|no\.|No\.|code|is|of|was))*:? )(?P<sign>#?)"
         r"(?P<number>\d{3,20}(?:[ -]\d{2,20}){0,5})(?!\w|[.,]\d| (?:items|people|pieces|times))",

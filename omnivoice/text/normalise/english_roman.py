@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .english_words import cardinal, ordinal, year
-from .rules import Rule, word_after, word_before
+from .rules import Rule, rule, word_after, word_before
 from .tables import english_map, english_words
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
@@ -74,6 +74,14 @@ def _roman_year(match: re.Match[str]) -> str | None:
     return year(number) if 1500 <= number <= 2100 else None
 
 
+def _two(match: re.Match[str]) -> str | None:
+    """A ruler of two countries: James VI and I."""
+    first, second = roman(match["first"]), roman(match["second"])
+    if match["name"] not in english_words("rulers") or not (first and second):
+        return None
+    return f"{match['name']} the {ordinal(first)} and {ordinal(second)}"
+
+
 def _several(match: re.Match[str]) -> str | None:
     """Several numerals after a heading in the plural: Sections III–V, World Wars I and II."""
     name = match["name"]
@@ -87,6 +95,9 @@ def _several(match: re.Match[str]) -> str | None:
 
 
 RULES = (
+    rule(
+        r"\b(?P<name>[A-Z][a-z]+) (?P<first>[IVX]{1,5}) and (?P<second>[IVX]{1,5})(?=$|[,.;:)\n]| (?:of|was)\b)", _two
+    ),
     Rule(
         re.compile(
             r"(?<![\w.-])(?P<name>[A-Za-z]{3,12}s) (?P<numerals>[IVXLC]{1,7}"

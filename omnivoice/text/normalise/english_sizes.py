@@ -8,7 +8,7 @@ from .english_counts import AMOUNT, FRACTION, NUMBER, SIGN, is_one, spoken_amoun
 from .english_units import spoken_unit
 from .english_words import cardinal, code
 from .phrases import attributive
-from .rules import rule, text_after, text_before, word_after
+from .rules import rule, text_after, text_before, word_after, word_before
 from .tables import english_words
 
 _LENGTHS = "km|cm|mm|dm|nm|µm|μm|m|ft|in|yd|mi"
@@ -20,7 +20,8 @@ def _degrees(match: re.Match[str]) -> str:
     """20 °C, 350°F, 90°, 40.7° N, 20℃."""
     scale = {"℃": "C", "℉": "F"}.get(match["joined"] or "", match["scale"] or "")
     amount = match["amount"]
-    one = amount == "1" or (not scale and attributive(match))
+    turned = not scale and word_after(match) in english_words("turns")
+    one = amount == "1" or turned or (not scale and attributive(match))
     words = f"{spoken_number((match['sign'] or '').strip() + amount)} degree{'' if one else 's'}"
     return f"{words} {_SCALES[scale]}" if scale else words
 
@@ -43,8 +44,10 @@ def _angle(match: re.Match[str]) -> str:
 
 def _in_quotes(match: re.Match[str]) -> bool:
     """Whether a quotation is open before the match, so that its mark closes it."""
+    mark = '["“”]' if match["mark"] in '"“”' else "['‘’]"
     line = match.string[match.string.rfind("\n", 0, match.start()) + 1 : match.start()]
-    return len(re.findall(r"(?:^|[\s(\[])[\"'“‘]", line)) > len(re.findall(r"[^\s\d(\[\"'“‘][\"'”’](?!\w)", line))
+    opened = len(re.findall(rf"(?:^|[\s(\[]){mark}", line))
+    return opened > len(re.findall(rf"[^\s\d(\[\"'“‘]{mark}(?!\w)", line))
 
 
 def _height(match: re.Match[str]) -> str | None:
@@ -61,7 +64,11 @@ def _inches(match: re.Match[str]) -> str | None:
     if match["mark"] != "″" and _in_quotes(match):
         return None
     noun = word_after(match)
-    one = is_one(match["amount"]) or (noun.islower() and noun not in english_words("no_nouns"))
+    one = (
+        is_one(match["amount"])
+        or word_before(match).lower() in ("a", "an")
+        or (noun.islower() and noun not in english_words("no_nouns"))
+    )
     return f"{spoken_amount(match['amount'])} inch{'' if one else 'es'}"
 
 
@@ -87,6 +94,8 @@ def _pressure(match: re.Match[str]) -> str:
 
 
 RULES = (
+    rule(r"(?<=degrees )[CF]\b", lambda match: _SCALES[match[0]]),
+    rule(r"(?:(?<=\d (?:cm|mm|km|ft|in|yd))|(?<=\d(?:cm|mm|km|ft|in|yd))|(?<=\d m)) [x×] (?=\d)", lambda match: " by "),
     rule(r"(?<=[\d½¼¾][\"″'′”’]) ?[x×✕] ?(?=\d)", lambda match: " by "),
     rule(
         r"(?<![\w.])(?P<degrees>\d+)° ?(?P<minutes>\d+)[′'’] ?(?:(?P<seconds>[\d.]+)[″\"”] ?)?"

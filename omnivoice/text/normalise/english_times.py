@@ -138,7 +138,7 @@ RULES = (
     ),
     rule(rf"(?<![\w.,:])[1-3](?= (?:{_NUMBERED})\b(?! and\b))", _book),
     rule(
-        rf"(?<![\w.,:/$])(?:(?P<from>1[0-2]|0?[1-9])(?::(?P<from_minute>{_MINUTES}))?{DASH})?"
+        rf"(?<![\w.,:$])(?:(?P<from>1[0-2]|0?[1-9])(?::(?P<from_minute>{_MINUTES}))?{DASH})?"
         rf"(?P<hour>1[0-9]|2[0-3]|0?\d)(?:[:.](?P<minute>{_MINUTES}))?[ \u00a0]?{_HALF}",
         _twelve,
     ),
@@ -149,6 +149,7 @@ RULES = (
     ),
     rule(rf"(?<![\w.,:/])(?P<minute>\d{{1,2}}):(?P<second>{_MINUTES}\.\d{{1,3}})(?![\w:])", _lap),
     rule(rf"(?<![\w.,:/])(?P<hour>[01]\d|2[0-4]):?(?P<minute>{_MINUTES})(?= (?:hours|hrs)\b)", _military),
+    rule(rf"(?:(?<=\bat )|(?<=\bby )|(?<=\buntil ))(?P<hour>0\d)(?P<minute>{_MINUTES})(?![\w:]|[.,]\d)", _military),
     rule(rf"(?<![\w.,:/])(?P<hour>[01]?\d|2[0-4]):(?P<minute>{_MINUTES})(?![\w:%]|\.\d)", _clock),
     rule(r"(?<![\w.,:/])\d{1,4}(?:\.\d+)?(?::\d{1,4}(?:\.\d+)?)+(?![\w:]|\.\d)", _ratio),
 )

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ...intake.tables import load_table
 from .english_counts import AMOUNT, NUMBER, SCALE, SIGN, is_one, spoken_amount, spoken_number
-from .phrases import attributive
+from .phrases import attributive, before_noun
 from .rules import Rule, rule, text_after, text_before, word_after, word_before
 from .tables import english_words
 
@@ -65,7 +65,10 @@ def _measure(match: re.Match[str]) -> str | None:
     letters = re.match(r"[^\d²³^/·⋅*]+", unit)
     if unit == "bps" and _FINANCE.search(f"{text_before(match)} {text_after(match)}".lower()):
         unit = "bp"
-    one = attributive(match) or space == "-"
+    if unit == "pt" and not space:
+        unit = "pts"  # of a font
+    one = attributive(match) or space == "-" or word_before(match).lower() in ("a", "an")
+    one = one or (not space and unit in _table("before_nouns").split() and before_noun(match))
     many = not (one or (is_one(amount) and not match["scale"]))
     inside = space == "-" or re.match(r"\s*[a-z\d,;:)(]", text_after(match))
     dot = match["dot"] if match["dot"] and not inside else ""
@@ -81,6 +84,8 @@ def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
         return False
     if re.fullmatch("[A-Z]", unit) and match["dot"] and re.match(r" [\dA-Z]", after):
         return False
+    if unit == "c":  # cups
+        return bool(match["dot"] and re.match(r" [a-z]", after))
     if unit == "in":
         return (
             bool(match["dot"] and re.match(r"\s*(?:[a-z\d,;:)(]|$)", after))
@@ -131,7 +136,7 @@ def unit_rules() -> tuple[Rule, ...]:
     return (
         rule(rf"(?P<amount>{SIGN}?(?<!\d){AMOUNT}) ?(?P<sign>[%‰％])", _percent),
         rule(
-            rf"(?P<amount>{SIGN}?(?<![\w.])(?<![A-Za-z]-){AMOUNT})(?P<scale> {SCALE})?(?P<space>[ \u00a0-]?){unit}"
+            rf"(?P<amount>{SIGN}?(?<![\w.:])(?<![A-Za-z]-){AMOUNT})(?P<scale> {SCALE})?(?P<space>[ \u00a0-]?){unit}"
             rf"(?![\w²³^°%/&@'’]|-\w)(?P<dot>\.(?!\w))?",
             _measure,
         ),

@@ -69,7 +69,9 @@ def _top(match: re.Match[str]) -> str:
     return f"dot {match['top']}"
 
 
-def _hashtag(match: re.Match[str]) -> str:
+def _hashtag(match: re.Match[str]) -> str | None:
+    if re.fullmatch(r"[A-Z]{1,3}\d+", match["tag"]):
+        return None  # the number of a ticket
     return f"hashtag {_camel(match['tag'])}"
 
 

@@ -21,6 +21,8 @@ def is_year(match: re.Match[str]) -> bool:
     """Whether a number of four digits without a comma is a year, by the words before and after it."""
     number, before, after = int(match[0]), word_before(match).lower(), word_after(match)
     following = text_after(match)
+    if before == "year" or (text_before(match, 1) == "(" and following[:1] == ")" and number < 2100):
+        return number >= 1000
     if not (1100 if before not in ("in", "since", "year", "until") else 1000) <= number <= 2099:
         return False
     if re.match(rf"[ \u00a0]?{_ERA}\b", following) or re.search(r"(?:©|\(c\)|['’])\s?$", text_before(match)):
@@ -69,6 +71,8 @@ def _span(match: re.Match[str]) -> str | None:
 
 def _decade(match: re.Match[str]) -> str:
     number = match["decade"]
+    if number == "00":
+        return "two thousands"
     if len(number) == 2:
         return plural(cardinal(int(number)))
     if number[2:] == "00":
@@ -93,13 +97,14 @@ def _with_era(match: re.Match[str]) -> str:
 
 
 RULES = (
+    rule(r"(?<=BC|CE|AD)(?:[-–]| [-–] )(?=AD|\d)", lambda match: " to "),
     rule(
         rf"(?<![\w.,])(?:(?P<first>AD|A\.D\.) ?(?P<later>\d{{1,4}})\b"
         rf"|(?P<year>\d{{1,2}},\d{{3}}|\d{{1,5}})[ \u00a0]?(?P<era>{_ERA})(?![A-Za-z]))",
         _with_era,
     ),
     rule(rf"{START}(?P<first>1[1-9]\d\d|20\d\d)(?:{DASH}|/)(?P<second>\d{{4}}|\d\d)(?!\w|[,.]\d|[-–/]\d)", _span),
-    rule(r"(?<![\w.,])['’‘]?(?P<decade>(?:1\d|20)\d0|[2-9]0)['’]?s\b", _decade),
+    rule(r"(?<![\w.,])['’‘]?(?P<decade>(?:1\d|20)\d0|[2-9]0|00)['’]?s\b", _decade),
     rule(r"(?<![\w.,])['’‘](?P<year>\d\d)(?![\w'’]|\.\d)", _short),
     rule(r"(?<![\w.,$€£¥#])\d{4}(?![\d\w]|[.,:]\d|%)", _year),
 )

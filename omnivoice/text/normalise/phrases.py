@@ -17,8 +17,15 @@ def attributive(match: re.Match[str]) -> bool:
         return False
     if text_after(match)[:1] == "-":
         return True
+    if after in english_words("money_nouns"):
+        return True
     past = _ED.search(after) and after not in english_words("ed_nouns")
     return word_before(match).lower() in english_words("determiners") and not past
+
+
+def before_noun(match: re.Match[str]) -> bool:
+    """Whether a noun in small letters follows at once: "a 65W charger"."""
+    return re.match(r" [a-z]", text_after(match)) is not None and word_after(match) not in english_words("no_nouns")
 
 
 def closing_stop(match: re.Match[str]) -> str:
