@@ -83,8 +83,8 @@ def test_pages_name_options_of_the_command(page: str) -> None:
 
 # What a helper of commands/models.py names in its message -> the calls that lead to it.
 SHARED = {
-    "--device": ("usable_device(", "load_engine("),
-    "--model": ("find_model(", "checkpoint_files(", "load_engine("),
+    "--device": ("usable_device(", "load_engine(", "load_identified("),
+    "--model": ("find_model(", "checkpoint_files(", "load_engine(", "load_identified("),
 }
 
 
