@@ -9,12 +9,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ..constants import SAMPLE_RATE
 from ..errors import FileError, InputError, OmniVoiceError
-from ..intake.audio_files import write_wav
+from ..intake.audio_files import write_long_wav
 from ..intake.encodings import read_text_file
 from ..intake.files import write_atomic
 from ..intake.limits import MAX_SUBTITLE_BYTES
 from ..productions.cast import Cast
+from ..productions.cue_output import CuesOnDisk
 from ..productions.kept import PARTS, KeptSpeech
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
@@ -57,6 +59,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--subtitles", metavar="FILE", help="write subtitles with the times of the speech, .srt or .vtt"
     )
     parser.add_argument("--report", metavar="FILE", help="write a report about every cue, .txt")
+    parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished cues, for later edits")
     add_speech_options(parser)
     add_model_options(parser)
     add_lora_options(parser)
@@ -80,16 +83,18 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
     members_cast = Cast(speakers, speaker_from(engine, "", default))
-    result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress)
-    write_wav(output, result.waveform)
+    disk = CuesOnDisk(kept.speech_of)
+    result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)
+    write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE)
     took = time.perf_counter() - start
     if encoding not in ("utf-8", options.encoding):
         print(f"warning: the file is taken for {encoding}: if letters are wrong, name its --encoding", file=sys.stderr)
     _write_texts(options, result)
-    kept.remove()
+    if not options.keep_parts:
+        kept.remove()
     for line in (*not_spoken(result), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
         print(line, file=sys.stderr)
-    resumed = f", {kept.read} cues from an earlier run" if kept.read else ""
+    resumed = f", {kept.read} pieces from an earlier run" if kept.read else ""
     print(f"{output}: {summary(result)}, in {took:.1f} s{resumed}")
 
 

@@ -51,10 +51,10 @@ class KeptSpeech:
     def __call__(self, plans: Sequence[GenerationPlan], *, on_step: OnStep | None = None) -> list[Speech]:
         """Return the speech of every plan in order; raises FileError if nothing can be written."""
         keys = [plan_key(plan, self._model) for plan in plans]
-        self._keys.update(dict.fromkeys(keys))
         found: dict[str, Speech | None] = {key: self._read(key, plan) for key, plan in zip(keys, plans)}
         missing = [(key, plan) for key, plan in zip(keys, plans) if found[key] is None]
-        self.read += len(plans) - len(missing)
+        self.read += sum(found[key] is not None and key not in self._keys for key in keys)
+        self._keys.update(dict.fromkeys(keys))
         steps = [len(plan.chunks) * plan.request.sampling.steps for _, plan in missing]
         for first in range(0, len(missing), BATCH):
             batch = missing[first : first + BATCH]
@@ -63,6 +63,10 @@ class KeptSpeech:
                 self._write(own, speech)
                 found[own] = speech
         return [one for key in keys if (one := found[key]) is not None]
+
+    def speech_of(self, plan: GenerationPlan, /) -> Speech | None:
+        """Return the speech of a plan that has run, None if it is not there any more."""
+        return self._read(plan_key(plan, self._model), plan)
 
     def remove(self) -> None:
         """Remove what this run has used, and the folder if nothing else is in it."""

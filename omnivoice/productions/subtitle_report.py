@@ -37,7 +37,7 @@ def summary(result: SpokenSubtitles) -> str:
     whole = _whole(result)
     sampling = result.options.request.sampling
     return (
-        f"{len(result.spoken)} cues spoken, {whole} not spoken, {result.waveform.seconds:.3f} s, mode "
+        f"{len(result.spoken)} cues spoken, {whole} not spoken, {result.samples / SAMPLE_RATE:.3f} s, mode "
         f"{result.options.mode}, seed {result.seed}, {sampling.steps} steps, guidance {sampling.guidance:g}"
     )
 

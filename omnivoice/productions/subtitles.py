@@ -1,8 +1,8 @@
 """Speaks subtitles: cues and a cast become one recording on the times of the cues, with a report of every cue.
 
 All cues are planned before anything runs, so that what cannot be spoken is refused by the name of its cue. They run in
-batches of about ten minutes of speech, whose recordings are put into the output and let go. The split into batches
-changes no token. Every cue has the same seed, so a cue that is not changed sounds the same in the next run.
+batches of some minutes of speech, whose recordings are put into the output and let go. The split into batches changes
+no token. Every cue has the same seed, so a cue that is not changed sounds the same in the next run.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from ..constants import HOP, SAMPLE_RATE
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
@@ -23,11 +20,10 @@ from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.vocabulary import named
 from ..types import GenerationPlan, OnStep, Speech, Waveform
 from .cast import Cast, reference_requests
+from .cue_output import CueOutput, CuesInMemory
 from .cues import Cue, Subtitles
 from .placed_cues import SpokenCue, cast_warnings, heard, placing_warnings
 from .subtitle_schedule import Slot, SubtitleOptions, natural_samples, output_samples, schedule
-
-BATCH_SECONDS = 600.0  # of speech in one run
 
 
 class RunPlans(Protocol):
@@ -38,15 +34,24 @@ class RunPlans(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SpokenSubtitles:
-    """waveform: [1, N] at 24,000 Hz. spoken: every cue of `subtitles`. warnings: everything the user should know."""
+    """samples: the length of the recording. spoken: every cue of `subtitles`. warnings: everything the user should
+    know. output: where the recording is."""
 
-    waveform: Waveform
+    samples: int
+    output: CueOutput
     subtitles: Subtitles
     spoken: tuple[SpokenCue, ...]
     options: SubtitleOptions
     cast: Cast
     seed: int
     warnings: tuple[str, ...] = ()
+
+    @property
+    def waveform(self) -> Waveform:
+        """The recording [1, N] at 24,000 Hz; raises InputError if it is not in memory."""
+        if not isinstance(self.output, CuesInMemory):
+            raise InputError("this recording is on the disk: write it from the pieces of its output")
+        return self.output.waveform
 
 
 def speak_subtitles(
@@ -57,11 +62,13 @@ def speak_subtitles(
     *,
     run: RunPlans | None = None,
     on_step: OnStep | None = None,
+    output: CueOutput | None = None,
 ) -> SpokenSubtitles:
     """Return the cues as they are spoken by the cast.
 
     run: what runs the plans, `engine.generate_plans` by default. on_step(done, total) covers the whole production and
-    may raise to cancel. Raises InputError or TextError, which name the cue, before anything runs.
+    may raise to cancel. output: where the speech goes, `CuesInMemory` by default. Raises InputError or TextError, which
+    name the cue, before anything runs.
     """
     if not subtitles.cues:
         raise InputError("the subtitles have no cue to speak: all of them are descriptions, lyrics or empty")
@@ -69,15 +76,13 @@ def speak_subtitles(
     output_samples(subtitles.end_ms, options)  # before a reference is made
     seed = secrets.randbelow(2**32) if options.request.seed is None else options.request.seed
     options = replace(options, request=replace(options.request, seed=seed))
-    work = _Work(engine, subtitles, cast, options, run or engine.generate_plans, on_step)
-    spoken, output = work.speak()
+    work = _Work(engine, subtitles, cast, options, run or engine.generate_plans, on_step, output or CuesInMemory())
+    spoken, length = work.speak()
     warnings = (*cast_warnings(subtitles, cast), *work.warnings(), *placing_warnings(spoken, subtitles.end_ms, options))
-    peak = float(output.abs().max())
+    peak = work.output.finish(length)
     if peak > 1:
-        output = output / peak
         warnings = (*warnings, f"cues that are heard at once add up to a peak of {peak:.2f}: all was lowered to 1")
-    waveform = Waveform(output, SAMPLE_RATE)
-    return SpokenSubtitles(waveform, subtitles, spoken, options, work.cast, seed, warnings)
+    return SpokenSubtitles(length, work.output, subtitles, spoken, options, work.cast, seed, warnings)
 
 
 class _Work:
@@ -91,13 +96,14 @@ class _Work:
         options: SubtitleOptions,
         run: RunPlans,
         on_step: OnStep | None,
+        output: CueOutput,
     ) -> None:
-        self.engine, self.subtitles, self.cast, self.options = engine, subtitles, cast, options
+        self.engine, self.subtitles, self.cast, self.options, self.output = engine, subtitles, cast, options, output
         self._run, self._on_step, self._done, self._total = run, on_step, 0, 0
         self._noted: dict[str, dict[str, None]] = {}
 
-    def speak(self) -> tuple[tuple[SpokenCue, ...], Tensor]:
-        """Return the spoken cues in order, and the output [1, N]."""
+    def speak(self) -> tuple[tuple[SpokenCue, ...], int]:
+        """Return the spoken cues in order, and the length of the output."""
         plans = self._plans([None] * len(self.subtitles.cues))
         texts: dict[str, list[str]] = {}
         for cue in self.subtitles.cues:
@@ -106,7 +112,8 @@ class _Work:
         references = self.engine.plan([*makers.values()])
         self._total = _steps([*references, *plans])
         if makers:
-            voices = [speech.voice for speech in self._speak(references)]
+            voices = [speech.voice for speech in self._speak(references, until=_steps(references))]
+            self._done = _steps(references)
             self.cast = self.cast.with_voices(dict(zip(makers, voices)))
             plans = self._plans([None] * len(plans))
         lengths = [natural_samples(plan) for plan in plans]
@@ -126,31 +133,32 @@ class _Work:
                 plans += self.engine.plan([request])
         return plans
 
-    def _speak(self, plans: Sequence[GenerationPlan]) -> list[Speech]:
-        """Run plans as a part of the production's progress."""
-        before, on_step = self._done, self._on_step
+    def _speak(self, plans: Sequence[GenerationPlan], until: int) -> list[Speech]:
+        """Run plans as a part of the production's progress. until: the steps that are done afterwards."""
+        before, on_step = until - _steps(plans), self._on_step
         report = None if on_step is None else lambda done, _: on_step(before + done, self._total)
-        speeches = self._run(plans, on_step=report)
-        self._done += _steps(plans)
-        return speeches
+        return self._run(plans, on_step=report)
 
     def _place(
         self, slots: Sequence[Slot], plans: Sequence[GenerationPlan], length: int
-    ) -> tuple[tuple[SpokenCue, ...], Tensor]:
-        """Speak the plans batch by batch and add each cue to the output."""
-        output, spoken, end = torch.zeros(1, self._most(slots, length)), list[SpokenCue](), 0
-        for batch in _batches(plans):
-            for slot, speech in zip(slots[len(spoken) :], self._speak(plans[batch])):
-                samples = speech.waveform.samples
+    ) -> tuple[tuple[SpokenCue, ...], int]:
+        """Speak the plans batch by batch and put each cue into the output."""
+        spoken, end = list[SpokenCue](), 0
+        self.output.reserve(self._most(slots, length))
+        for batch in _batches(plans, self.output.batch_seconds):
+            self._done += _steps(plans[batch])
+            speeches = self._speak(plans[batch], until=self._done)
+            for slot, plan, speech in zip(slots[len(spoken) :], plans[batch], speeches):
+                samples = speech.waveform.samples[0]
                 start = max(slot.start, end) if self.options.mode == "natural" else slot.start
-                end = start + samples.shape[1]
-                output[:, start:end] += samples
-                first, last = heard(samples[0])
+                end = start + len(samples)
+                self.output.put(start, plan, samples)
+                first, last = heard(samples)
                 voice = self.cast.find(slot.cue.speaker).name
                 spoken.append(SpokenCue(slot, voice, start, end, start + first, start + last))
                 for warning in dict.fromkeys(speech.warnings):
                     self._noted.setdefault(warning, {})[slot.cue.name] = None
-        return tuple(spoken), output[:, : max(length, *(one.end for one in spoken))]
+        return tuple(spoken), max(length, *(one.end for one in spoken))
 
     def _most(self, slots: Sequence[Slot], length: int) -> int:
         """Return the most samples that the output can have. Raises InputError above 4 hours."""
@@ -177,12 +185,12 @@ def _steps(plans: Sequence[GenerationPlan]) -> int:
     return sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
 
 
-def _batches(plans: Sequence[GenerationPlan]) -> Iterator[slice]:
-    """Yield the ranges of plans that run together, each of about `BATCH_SECONDS`."""
+def _batches(plans: Sequence[GenerationPlan], most_seconds: float) -> Iterator[slice]:
+    """Yield the ranges of plans that run together, each of about `most_seconds` of speech."""
     start, filled = 0, 0.0
     for i, plan in enumerate(plans):
         seconds = sum(chunk.frames for chunk in plan.chunks) * HOP / SAMPLE_RATE
-        if i > start and filled + seconds > BATCH_SECONDS:
+        if i > start and filled + seconds > most_seconds:
             yield slice(start, i)
             start, filled = i, 0.0
         filled += seconds

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from omnivoice.__main__ import main
+from omnivoice.productions.cue_output import CuesOnDisk
+from omnivoice.productions.kept import KeptSpeech
 from omnivoice.productions.subtitle_parser import parse_subtitles
 
 SRT = """1
@@ -146,3 +148,31 @@ def test_refusals(run, arguments: tuple, message: str) -> None:
     assert re.search(f"^error: {re.escape(message)}", err, re.MULTILINE), err
     assert not Path("in.wav").exists()
     assert Path("notes.txt").read_text(encoding="utf-8") == "my notes"
+
+
+def test_a_run_that_was_killed_goes_on_and_gives_the_same_file(run, monkeypatch) -> None:
+    assert run("in.srt", "-o", "whole.wav")[0] == 0
+    assert not Path("whole.wav.parts").exists()
+    monkeypatch.setattr(CuesOnDisk, "batch_seconds", 0.0)
+    write = KeptSpeech._write
+
+    def write_one(kept: KeptSpeech, key: str, speech: object) -> None:
+        write(kept, key, speech)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptSpeech, "_write", write_one)
+        assert run("in.srt", "-o", "out.wav")[0] == 130
+    assert not Path("out.wav").exists()
+    code, out, err = run("in.srt", "-o", "out.wav", "--keep-parts")
+    assert (code, out.endswith(", 1 pieces from an earlier run\n")) == (0, True), err
+    assert Path("out.wav").read_bytes() == Path("whole.wav").read_bytes()
+    assert Path("out.wav.parts").is_dir()
+    assert run("in.srt", "-o", "out.wav")[1].endswith(" pieces from an earlier run\n")
+    assert not Path("out.wav.parts").exists()
+
+
+def test_equal_cues_are_not_counted_as_an_earlier_run(run, monkeypatch) -> None:
+    monkeypatch.setattr(CuesOnDisk, "batch_seconds", 0.0)
+    Path("in.srt").write_text("\n".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\nHello.\n" for i in range(1, 4)))
+    assert "earlier run" not in run("in.srt")[1]

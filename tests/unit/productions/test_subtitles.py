@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ import torch
 
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError, TextError
-from omnivoice.productions import subtitles as module
 from omnivoice.productions.cast import Cast, Speaker
+from omnivoice.productions.cue_output import CuesInMemory, CuesOnDisk
+from omnivoice.productions.kept import KeptSpeech
+from omnivoice.productions.parts import to_int16
 from omnivoice.productions.placed_cues import heard
 from omnivoice.productions.subtitle_parser import parse_subtitles
 from omnivoice.productions.subtitle_report import subtitle_report
@@ -68,7 +71,7 @@ class Runs:
 
 
 def speak(engine: Engine, cast: Cast, mode: str, text: str = FILE, **options: object) -> SpokenSubtitles:
-    given = {"run": options.pop("run", None), "on_step": options.pop("on_step", None)}
+    given = {name: options.pop(name, None) for name in ("run", "on_step", "output")}
     how = SubtitleOptions(mode, request=options.pop("request", REQUEST), **options)
     return speak_subtitles(engine, parse_subtitles(text, cast.names), cast, how, **given)
 
@@ -169,7 +172,7 @@ def test_all_cues_are_one_run_and_batches_change_nothing(engine, cast, monkeypat
     runs = Runs(engine)
     together = speak(engine, cast, "fit", run=runs)
     assert [len(plans) for plans in runs.plans] == [3]
-    monkeypatch.setattr(module, "BATCH_SECONDS", 0.0)
+    monkeypatch.setattr(CuesInMemory, "batch_seconds", 0.0)
     apart = Runs(engine)
     assert torch.equal(speak(engine, cast, "fit", run=apart).waveform.samples, together.waveform.samples)
     assert [len(plans) for plans in apart.plans] == [1, 1, 1]
@@ -177,11 +180,66 @@ def test_all_cues_are_one_run_and_batches_change_nothing(engine, cast, monkeypat
 
 @pytest.mark.parametrize("batch_seconds", [600.0, 0.0])
 def test_progress_covers_references_and_all_batches(engine, monkeypatch, batch_seconds: float) -> None:
-    monkeypatch.setattr(module, "BATCH_SECONDS", batch_seconds)
+    monkeypatch.setattr(CuesInMemory, "batch_seconds", batch_seconds)
     steps = []
     speak(engine, Cast((Speaker("Alice"),)), "fit", on_step=lambda *step: steps.append(step))
     assert [done for done, _ in steps] == sorted(done for done, _ in steps)
     assert steps[-1] == (8, 8)  # a reference for Alice and three cues, two steps each
+
+
+OVERLAPPING = "1\n00:00:01,000 --> 00:00:03,000\nOne.\n\n2\n00:00:02,000 --> 00:00:04,000\nTwo.\n\n"
+OVERLAPPING += "3\n00:00:02,500 --> 00:00:02,900\nThree.\n\n4\n00:01:10,000 --> 00:01:11,000\nFour.\n"
+
+
+@pytest.mark.parametrize("mode", ["fit", "natural", "fill"])
+@pytest.mark.parametrize("text", [FILE, OVERLAPPING])
+def test_from_the_disk_it_is_the_same_recording(engine, cast, tmp_path, mode: str, text: str) -> None:
+    memory = speak(engine, cast, mode, text)
+    kept = KeptSpeech(tmp_path / "parts", engine.generate_plans, model="m")
+    output = CuesOnDisk(kept.speech_of)
+    disk = speak(engine, cast, mode, text, run=kept, output=output)
+    pieces = [*output.pieces()]
+    assert all(piece.dtype == torch.int16 and len(piece) <= 60 * 24_000 for piece in pieces)
+    whole = torch.cat(pieces)
+    assert len(whole) == disk.samples == memory.samples
+    assert int((whole - to_int16(memory.waveform.samples[0])).abs().max()) <= (1 if text == OVERLAPPING else 0)
+    assert [(one.start, one.end) for one in disk.spoken] == [(one.start, one.end) for one in memory.spoken]
+    assert disk.warnings == memory.warnings
+    with pytest.raises(InputError, match=r"^this recording is on the disk: write it from the pieces of its output$"):
+        assert disk.waveform
+    kept.remove()
+    with pytest.raises(InputError, match=r"^finished speech has disappeared from the disk: run the same command again"):
+        list(output.pieces())
+
+
+@pytest.mark.parametrize("done", [0, 1, 2, 3])
+def test_a_run_that_was_stopped_goes_on_and_gives_the_same_bytes(engine, tmp_path, monkeypatch, done: int) -> None:
+    monkeypatch.setattr(CuesOnDisk, "batch_seconds", 0.0)
+    cast = Cast((Speaker("Alice", design="female"),))
+
+    def make(folder: str, run, **options) -> tuple[KeptSpeech, torch.Tensor]:
+        kept = KeptSpeech(tmp_path / folder, run, model="m")
+        output = CuesOnDisk(kept.speech_of)
+        speak(engine, cast, "fill", run=kept, output=output, **options)
+        return kept, torch.cat([*output.pieces()])
+
+    class Stopped(Exception):
+        pass
+
+    class StopsAfter(Runs):
+        def __call__(self, plans, *, on_step=None):
+            if len(self.plans) == done + 1:  # the reference, and so many cues
+                raise Stopped
+            return super().__call__(plans, on_step=on_step)
+
+    _, whole = make("whole", engine.generate_plans)
+    with contextlib.suppress(Stopped):
+        make("parts", StopsAfter(engine))
+    runs, steps = Runs(engine), []
+    kept, again = make("parts", runs, on_step=lambda *step: steps.append(step))
+    assert (kept.read, len(runs.plans)) == (done + 1, 3 - done)
+    assert torch.equal(again, whole)
+    assert steps[-1] == (8, 8) if done < 3 else steps == []
 
 
 def test_cancel_stops_between_steps(engine, cast) -> None:
