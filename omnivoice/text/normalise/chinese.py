@@ -45,9 +45,10 @@ def replacements(text: str, *, traditional: bool = False) -> list[Replacement]:
         if not found:
             break
         pieces = _merged(pieces, found)
-    words = _traditional() if is_traditional(text, default=traditional) else {}
     changed = [piece for piece in pieces if piece.spoken != text[piece.start : piece.end]]
-    return [Replacement(piece.start, piece.end, piece.spoken.translate(words)) for piece in changed]
+    if is_traditional(text, default=traditional):
+        changed = [Replacement(piece.start, piece.end, _written_traditionally(piece.spoken)) for piece in changed]
+    return changed
 
 
 def _found(text: str) -> list[Replacement]:
@@ -113,6 +114,12 @@ def _encodes(char: str, name: str) -> bool:
 def _traditional() -> dict[int, str]:
     pairs = table()["traditional"]
     return {ord(simple): written for simple, written in zip(pairs["from"], pairs["to"], strict=True)}
+
+
+def _written_traditionally(spoken: str) -> str:
+    for word, other in table()["traditional_words"].items():
+        spoken = spoken.replace(word, other)
+    return spoken.translate(_traditional())
 
 
 @cache
