@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .english_counts import NUMBER, spoken_number
-from .english_words import cardinal, code, digits
+from .english_words import cardinal, code, digits, pair
 from .rules import rule, word_after, word_before
 from .tables import english_map, english_words
 
@@ -69,12 +69,14 @@ def _thousands(match: re.Match[str]) -> str | None:
     """1.5M followers, 2.3k views, 10bn."""
     if not _is_scale(match):
         return None
-    return f"{spoken_number(match['number'])} {english_map('thousands')[match['scale']]}"
+    return f"{spoken_number(match['number'])} {english_map('thousands')[match['scale'].strip()]}"
 
 
 def _is_scale(match: re.Match[str]) -> bool:
     """Whether the letter after a number is a scale: after decimals always, else for k and M."""
-    number, scale = match["number"], match["scale"]
+    number, scale = match["number"], match["scale"].strip()
+    if scale == "m" and word_after(match) in english_words("millions"):
+        return True
     if scale in ("bn", "mn", "tn"):
         return True
     if "." in number or "," in number:
@@ -100,17 +102,24 @@ def _airliner(match: re.Match[str]) -> str:
     return " ".join(map(code, match[0].split("-")))
 
 
+def _quarter(match: re.Match[str]) -> str:
+    """Q3'24."""
+    number = f" {cardinal(int(match['name'][-1]))}" if match["name"][-1].isdigit() else ""
+    return f"{match['name'].rstrip('1234')}{number} {pair(int(match['year']))}"
+
+
 RULES_FIRST = (
     rule(r"(?<!\w)0[xX][\dA-Fa-f]{1,16}(?!\w)", _hexadecimal),
     rule(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\d|\w)", _ip),
     rule(
-        r"(?<![\w.])(?:(?P<v>v|V(?=\.?\d+\.\d))\.?|(?=\d+\.\d+\.\d))"
+        r"(?<![\w.])(?:(?P<v>v|V(?=\.?\d+\.\d))\.?|(?=\d+\.\d+\.\d)(?!\d{1,3}(?:\.\d{3}){2}))"
         r"(?P<number>\d{1,6}(?:\.\d{1,6}){0,4})(?!\w|\.\d|,\d)",
         _version,
     ),
     rule(r"(?<![\w.,])\d{1,4}\.\d{1,3}(?!\w|[.,]\d|%)", _named_version),
 )
 RULES = (
+    rule(r"\b(?P<name>Q[1-4]|H[12]|FY)['’](?P<year>\d\d)(?!\w)", _quarter),
     rule(r"(?<![\w&])#(?=[A-Z]{1,3}-?\d+\b)", lambda match: "number "),
     rule(r"(?<![\w.])(?P<name>[A-Z]{1,4})(?P<number>\d+\.\d+)(?!\w|\.\d)", _decimal_name),
     rule(r"(?<=\b[aA] )7[0-8]7(?!\w|[.,]\d|-| [a-z]+s\b)", _airliner),
@@ -118,13 +127,13 @@ RULES = (
     rule(r"(?<![\w])[A-Za-z\d][\w()]{1,10}(?!\w)", _special),
     rule(r"(?<![\w.,])7[0-8]7-(?:[1-9]00|8|9|10)(?![\w-])", _airliner),
     rule(r"(?<![\w.,])7[0-8]7(?= (?:MAX|Max|Dreamliner|jets?|planes?|aircraft|airliner)\b)", _airliner),
-    rule(rf"(?<![\w.,$])(?P<number>{NUMBER})(?P<scale>[kKmMbBtT]|bn|mn|tn)(?![\w'’-])", _thousands),
+    rule(rf"(?<![\w.,$])(?P<number>{NUMBER})(?P<scale>[kKmMbBtT]|[ \u00a0]?(?:bn|mn|tn))(?![\w'’-])", _thousands),
     rule(
         r"(?<!\w)(?P<name>(?=[A-Za-z]*[A-Z])[A-Za-z]{1,12})-(?P<number>\d{1,5})(?P<plural>s?)(?!\w|-\w|[.,]\d)",
         _after_capitals,
     ),
     rule(
-        r"(?<![\w.])(?!\d+(?:st|nd|rd|th|s|ers)\b)(?=[A-Za-z-]*\d)(?=\d*[A-Za-z])"
+        r"(?<![\w.])(?!\d+(?:st|nd|rds?|ths?|s|ers|ST|ND|RD|TH)\b)(?=[A-Za-z-]*\d)(?=\d*[A-Za-z])"
         r"(?:[A-Za-z]+\d+|\d+[A-Za-z]+)[A-Za-z\d]*(?:-(?=[A-Z]*\d)[A-Z\d]+)*(?!\w)",
         _mixed,
     ),

@@ -180,6 +180,9 @@ def _spoken(match: re.Match[str]) -> str:
 
 
 RULES = (
+    rule(r"(?<![\w.,])\d{1,3}(?:\.\d{3}){2,}(?!\w|[.,]\d)", lambda match: spoken_number(match[0].replace(".", ""))),
+    rule(r"(?<![\w/])24/7/365(?![\w/])", lambda match: "twenty-four seven three sixty-five"),
+    rule(r"(?<![\w.,/])(?P<part>\d{1,3}/\d{1,3})(?:rds?|ths?|nds?|sts?)\b", lambda match: spoken_amount(match["part"])),
     rule(r"(?<![\w.,-])50[-–]50(?![\w.,-]\d|\w)", lambda match: "fifty fifty"),
     rule(r"(?<![\w.,/])\d{1,3}\.\d{1,2}/(?:5|10|20|50|100|\d{1,2}\.\d{1,2})(?![\w/]|\.\d)", _rating),
     rule(rf"{START}(?P<number>{WHOLE})[ -]?(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?P<plural>s?)\b", _ordinal),
@@ -187,6 +190,6 @@ RULES = (
     rule(rf"{SIGN}?{START}{FRACTION}(?![\w/])", _fraction),
     rule(r"(?<![\w.,])\d{1,2}(?:,\d{1,2}){2,}(?![\w,]|\.\d)", _list),
     rule(r"(?<![\w.-])\d{1,4}(?:[-–]\d{1,4}){2,}(?![\w-])", _hyphens),
-    rule(rf"(?<=[\w.%°¢½¼¾]){DASH}(?=[$€£¥]?\.?[\d½¼¾])", _dash),
+    rule(rf"(?<=[\w.%°¢½¼¾]){DASH}(?=[$€£¥'’]?\.?[\d½¼¾])", _dash),
     rule(rf"{SIGN}?(?<!\d){NUMBER}", _spoken),
 )

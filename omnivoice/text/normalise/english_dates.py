@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from .english_counts import DASH
+from .english_times import clock
 from .english_words import ordinal, pair, year
 from .rules import Rule, rule, text_after, text_before, word_after, word_before
 from .tables import english_words
@@ -43,6 +44,17 @@ def _iso(match: re.Match[str]) -> str | None:
     return _spoken(int(match["month"]), int(match["day"]), match["year"])
 
 
+def _iso_time(match: re.Match[str]) -> str | None:
+    """2024-03-05T14:30:00Z"""
+    words = _spoken(int(match["month"]), int(match["day"]), match["year"])
+    zone = " UTC" if match["zone"] == "Z" else ""
+    return f"{words}, {clock(int(match['hour']), int(match['minute']))}{zone}" if words else None
+
+
+def _month_and_year(match: re.Match[str]) -> str:
+    return f"{_FULL.split('|')[int(match['month']) - 1]} {_year(match['year'])}"
+
+
 def _numeric(match: re.Match[str]) -> str | None:
     """12/31/2024, 31.12.2024, 3-4-21: month first where both are possible, but day first with dots."""
     first, second, number = int(match["first"]), int(match["second"]), match["year"]
@@ -60,6 +72,8 @@ def _without_year(match: re.Match[str]) -> str | None:
     month, day = int(match["month"]), int(match["day"])
     if match[0] == "9/11":
         return None
+    if re.search(rf"\b{_WEEKDAY}(?:\.?,|day,) $", text_before(match)):
+        return _spoken(month, day)
     cue = word_before(match).lower()
     if (
         cue not in english_words("on_dates")
@@ -131,11 +145,16 @@ def _weekday(match: re.Match[str]) -> str | None:
 
 RULES = (
     rule(
+        rf"(?<![\w./-])(?P<year>{_YEAR})-(?P<month>\d\d)-(?P<day>\d\d)[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)"
+        r"(?::[0-5]\d(?:\.\d+)?)?(?P<zone>Z?)(?![\w:])",
+        _iso_time,
+    ),
+    rule(
         rf"(?<![\w./-])(?P<year>{_YEAR})(?P<mark>[-/.])(?P<month>\d\d?)(?P=mark)(?P<day>\d\d?)"
         r"(?=T\d\d:|[^\w/-]|$)(?!\.\d)",
         _iso,
     ),
-    Rule(re.compile(r"(?<=\d)T(?=\d\d:\d\d)"), lambda match: ", "),
+    rule(r"(?<![\w./-])(?P<month>0?[1-9]|1[0-2])/(?P<year>(?:19|20)\d\d)(?![\w/-]|\.\d)", _month_and_year),
     rule(
         r"(?<![\w./-])(?P<first>\d\d?)(?P<mark>[-/.])(?P<second>\d\d?)(?P=mark)"
         r"(?P<year>(?:1[6-9]|20)\d\d|\d\d)(?![\w/-]|\.\d)",

@@ -11,7 +11,7 @@ from .tables import english_map
 
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _LEFT = r"(?<=[\w)|\]²³%°π∞])"
-_RIGHT = r"(?=[-−+±√(\[$€£]?[\w.(\[√π∞$€£])"
+_RIGHT = r"(?=[-−+±√(\[$€£]?(?:\w|\.\d|[(\[√π∞$€£]))"
 
 
 def _power(match: re.Match[str]) -> str:

@@ -31,6 +31,8 @@ def name_rules() -> tuple[Rule, ...]:
     """Return the rules, which need the tables."""
     return (
         rule(rf"(?<![\w.])(?P<word>{keys_of('before_numbers')})[ \u00a0]?(?=#?\d)", _before_number),
-        rule(rf"(?<![\w.])(?P<word>{keys_of('titles_short')})(?=[ \u00a0](?:[A-Z]|St\.))(?!\w)", _title),
+        rule(
+            rf"(?<![\w.])(?P<word>{keys_of('titles_short')})(?=[ \u00a0](?:[A-Z]|St\.|(?:and|&) [MDP]))(?!\w)", _title
+        ),
         rule(rf"(?<![\w.])(?P<word>{keys_of('abbreviations')})(?!\w)", _abbreviation),
     )

@@ -34,7 +34,10 @@ def _zip(match: re.Match[str]) -> str:
 
 
 def _state(match: re.Match[str]) -> str | None:
-    return english_map("states").get(match[0])
+    city = re.search(r"[A-Z][\w.'’]+, $", text_before(match))
+    return (
+        english_map("states").get(match[0]) if city and match[0] not in ("MD", "OR", "IN", "ME", "OK", "HI") else None
+    )
 
 
 def _side(match: re.Match[str]) -> str:
@@ -54,6 +57,8 @@ def _saint_or_street(match: re.Match[str]) -> str | None:
         return "Saint"
     if before.endswith(".") or before.lower() in english_words("before_saints"):
         return "Saint"
+    if before in english_words("street_names"):
+        return f"Street{_stop(match)}"
     if after not in english_words("starters") and _starts_sentence(match, before):
         return "Saint"
     if after in english_words("saints") and not _has_house_number(match):
@@ -76,7 +81,8 @@ def _doctor_or_drive(match: re.Match[str]) -> str | None:
         return "Doctor"
     if before.lower() in english_words("before_doctors"):
         return "Doctor"
-    if _starts_sentence(match, before) and after not in english_words("after_streets"):
+    street = before in english_words("street_names") or after in english_words("after_streets")
+    if _starts_sentence(match, before) and not street:
         return "Doctor"
     return f"Drive{_stop(match)}"
 

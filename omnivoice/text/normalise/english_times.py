@@ -65,7 +65,17 @@ def _three_parts(match: re.Match[str]) -> str:
     """Hours, minutes and seconds: a clock after "at" or with two digits for a small hour, else a duration."""
     parts = [int(match[name]) for name in ("hour", "minute", "second")]
     fraction = match["fraction"] or ""
-    if word_before(match).lower() in ("at", "utc", "until", "by", "since", "from") or match["hour"][0] == "0":
+    if word_before(match).lower() in ("at", "utc", "until", "by", "since", "from") or match["hour"] in (
+        "01",
+        "02",
+        "03",
+        "04",
+        "05",
+        "06",
+        "07",
+        "08",
+        "09",
+    ):
         named = f"{cardinal(parts[0])} {pair(parts[1]) if parts[1] else 'hundred'}"
         seconds = spoken_number(f"{parts[2]}{fraction}")
         return f"{named} and {seconds} second{'s' * (seconds != 'one')}"
@@ -150,6 +160,6 @@ RULES = (
     rule(rf"(?<![\w.,:/])(?P<minute>\d{{1,2}}):(?P<second>{_MINUTES}\.\d{{1,3}})(?![\w:])", _lap),
     rule(rf"(?<![\w.,:/])(?P<hour>[01]\d|2[0-4]):?(?P<minute>{_MINUTES})(?= (?:hours|hrs)\b)", _military),
     rule(rf"(?:(?<=\bat )|(?<=\bby )|(?<=\buntil ))(?P<hour>0\d)(?P<minute>{_MINUTES})(?![\w:]|[.,]\d)", _military),
-    rule(rf"(?<![\w.,:/])(?P<hour>[01]?\d|2[0-4]):(?P<minute>{_MINUTES})(?![\w:%]|\.\d)", _clock),
+    rule(rf"(?<![\w.,:/])(?P<hour>[01]?\d|2[0-4]):(?P<minute>{_MINUTES})(?![\d:%]|(?!ish\b)[A-Za-z_]|\.\d)", _clock),
     rule(r"(?<![\w.,:/])\d{1,4}(?:\.\d+)?(?::\d{1,4}(?:\.\d+)?)+(?![\w:]|\.\d)", _ratio),
 )

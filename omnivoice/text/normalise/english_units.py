@@ -84,6 +84,8 @@ def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
         return False
     if re.fullmatch("[A-Z]", unit) and match["dot"] and re.match(r" [\dA-Z]", after):
         return False
+    if unit == "m" and word_after(match) in english_words("millions"):
+        return False
     if unit == "c":  # cups
         return bool(match["dot"] and re.match(r" [a-z]", after))
     if unit == "in":
@@ -92,7 +94,7 @@ def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
             or space == "-"
             or bool(re.match(r" ?[x×] ?\d", after))
         )
-    if unit in _table("spaced").split() and (space != " " or re.match(r" ?[A-Z]", after)):
+    if unit in _table("spaced").split() and (space != " " or re.match(r" ?[A-Z\d]", after)):
         return False
     if (
         unit in ("A", "T", "K", "N", "J", "M", "h", "t")

@@ -21,6 +21,8 @@ def is_year(match: re.Match[str]) -> bool:
     """Whether a number of four digits without a comma is a year, by the words before and after it."""
     number, before, after = int(match[0]), word_before(match).lower(), word_after(match)
     following = text_after(match)
+    if re.search(r"\b(?:pre|post|mid)[-–]$", text_before(match, 8)):
+        return True
     if before == "year" or (text_before(match, 1) == "(" and following[:1] == ")" and number < 2100):
         return number >= 1000
     if not (1100 if before not in ("in", "since", "year", "until") else 1000) <= number <= 2099:
