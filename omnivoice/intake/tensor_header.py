@@ -67,9 +67,9 @@ class Header:
 
 def header_length(head: bytes, size: int, name: str) -> int:
     """Return the length of the JSON header. head: the first bytes of a file of `size` bytes, of which 64 are used."""
-    start = head[:64].lstrip().lower()
+    start, is_header = head[:64].lstrip().lower(), head[4:9] == b"\0\0\0\0{"  # whatever its length looks like
     for magic, what in _FOREIGN:
-        if start.startswith(magic):
+        if start.startswith(magic) and not is_header:
             raise FileError(f"{name} is {what}")
     if len(head) < LENGTH_BYTES or size < LENGTH_BYTES + 2:
         raise FileError(f"{name} is only {size} bytes long: the download stopped early, download it again")
