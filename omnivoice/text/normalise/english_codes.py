@@ -77,6 +77,8 @@ def _is_scale(match: re.Match[str]) -> bool:
     number, scale = match["number"], match["scale"].strip()
     if scale == "m" and word_after(match) in english_words("millions"):
         return True
+    if scale in "kK" and word_after(match) == "gold":
+        return False
     if scale in ("bn", "mn", "tn"):
         return True
     if "." in number or "," in number:
@@ -119,6 +121,7 @@ RULES_FIRST = (
     rule(r"(?<![\w.,])\d{1,4}\.\d{1,3}(?!\w|[.,]\d|%)", _named_version),
 )
 RULES = (
+    rule(r"\bNo(?=\d{1,3}\b)", lambda match: "number "),
     rule(r"\b(?P<name>Q[1-4]|H[12]|FY)['’](?P<year>\d\d)(?!\w)", _quarter),
     rule(r"(?<![\w&])#(?=[A-Z]{1,3}-?\d+\b)", lambda match: "number "),
     rule(r"(?<![\w.])(?P<name>[A-Z]{1,4})(?P<number>\d+\.\d+)(?!\w|\.\d)", _decimal_name),

@@ -80,7 +80,8 @@ def spoken_amount(text: str) -> str:
         return f"{spoken_number(factor[1])} times {words}" if factor else words
     if text[-1] in _VULGAR_PARTS:
         text = f"{text[:-1].strip()} {_VULGAR_PARTS[text[-1]]}".strip()
-    whole, _, part = re.sub(r"[ \u00a0-]", " ", text.replace("⁄", "/")).rpartition(" ")
+    text = text.replace("⁄", "/")
+    whole, _, part = re.sub(r"[ \u00a0-]", " ", text).rpartition(" ")
     if "/" not in text:
         return spoken_number(text)
     above, below = (int(number) for number in part.split("/"))
@@ -157,7 +158,7 @@ def _fraction(match: re.Match[str]) -> str:
     near = {word_before(match).lower(), word_after(match).lower(), *text_before(match).lower().split()[-4:]}
     if first == second or (below in ("5", "10", "20", "50", "100") and near & set(english_words("ratings"))):
         return f"{cardinal(first)} out of {cardinal(second)}"
-    return f"{cardinal(first)} over {cardinal(second)}" if first > second > 30 else fraction(first, second)
+    return f"{cardinal(first)} over {cardinal(second)}" if first > second and first > 30 else fraction(first, second)
 
 
 def _dash(match: re.Match[str]) -> str | None:
@@ -190,6 +191,6 @@ RULES = (
     rule(rf"{SIGN}?{START}{FRACTION}(?![\w/])", _fraction),
     rule(r"(?<![\w.,])\d{1,2}(?:,\d{1,2}){2,}(?![\w,]|\.\d)", _list),
     rule(r"(?<![\w.-])\d{1,4}(?:[-–]\d{1,4}){2,}(?![\w-])", _hyphens),
-    rule(rf"(?<=[\w.%°¢½¼¾]){DASH}(?=[$€£¥'’]?\.?[\d½¼¾])", _dash),
+    rule(rf"(?<=[\w.%°¢½¼¾]){DASH}(?=[$€£¥'’]?\.?[\d½¼¾]|noon\b|midnight\b)", _dash),
     rule(rf"{SIGN}?(?<!\d){NUMBER}", _spoken),
 )

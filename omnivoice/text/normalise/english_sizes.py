@@ -53,7 +53,7 @@ def _in_quotes(match: re.Match[str]) -> bool:
 def _height(match: re.Match[str]) -> str | None:
     """Feet and inches: 5'10", 6' 2", 6' tall."""
     feet, inches = match["feet"], match["inches"]
-    if not inches and match["mark"] != "′" and _in_quotes(match):
+    if not inches and match["mark"] != "′" and (_in_quotes(match) or re.match(r" [A-Z]", text_after(match))):
         return None
     words = f"{cardinal(int(feet))} {'foot' if feet == '1' else 'feet'}"
     return f"{words} {spoken_amount(inches)}" + (" inch" if inches == "1" else " inches") if inches else words
@@ -103,7 +103,7 @@ RULES = (
         _angle,
     ),
     rule(
-        rf"(?P<sign>{SIGN} ?)?(?<!\d)(?P<amount>{NUMBER}) ?(?:(?:°|º|deg\b)(?: ?(?P<scale>[CFKNSEW])\b)?"
+        rf"(?P<sign>{SIGN} ?)?(?<!\d)(?P<amount>{NUMBER}) ?(?:(?:°|º|deg\b\.?)(?: ?(?P<scale>[CFKNSEW])\b)?"
         r"|(?P<joined>[℃℉]))",
         _degrees,
     ),

@@ -65,21 +65,31 @@ def _measure(match: re.Match[str]) -> str | None:
     letters = re.match(r"[^\d²³^/·⋅*]+", unit)
     if unit == "bps" and _FINANCE.search(f"{text_before(match)} {text_after(match)}".lower()):
         unit = "bp"
+    if unit in ("t", "T") and _is_spoon(match, amount):
+        unit = {"t": "tsp", "T": "tbsp"}[unit]
     if unit == "pt" and not space:
         unit = "pts"  # of a font
     one = attributive(match) or space == "-" or word_before(match).lower() in ("a", "an")
     one = one or (not space and unit in _table("before_nouns").split() and before_noun(match))
     many = not (one or (is_one(amount) and not match["scale"]))
-    inside = space == "-" or re.match(r"\s*[a-z\d,;:)(]", text_after(match))
+    parts = r"\d" if unit in ("ft", "lb", "lbs", "hr", "hrs", "yr", "yrs") else ""  # 6 ft. 2 in.
+    inside = space == "-" or re.match(rf"\s*[a-z{parts},;:)(]", text_after(match))
     dot = match["dot"] if match["dot"] and not inside else ""
     scale = f" {match['scale'].strip()}" if match["scale"] else ""
     words = "".join([spoken_amount(amount), scale, "-" if space == "-" else " ", spoken_unit(unit, many)])
     return words + dot if letters else None
 
 
+def _is_spoon(match: re.Match[str], amount: str) -> bool:
+    """Whether t and T are the spoons of a recipe: a small amount, then what is measured."""
+    return before_noun(match) and match["space"] == " " and re.fullmatch(r"\d|.*[/½¼¾⅓⅔].*", amount) is not None
+
+
 def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
     """Whether the symbol after the number is a unit there, and not a word or the name of something."""
     after = text_after(match)
+    if unit in ("t", "T") and _is_spoon(match, match["amount"]):
+        return True
     if unit in _table("never_alone").split():
         return False
     if re.fullmatch("[A-Z]", unit) and match["dot"] and re.match(r" [\dA-Z]", after):
@@ -89,11 +99,9 @@ def _is_unit(match: re.Match[str], unit: str, space: str) -> bool:
     if unit == "c":  # cups
         return bool(match["dot"] and re.match(r" [a-z]", after))
     if unit == "in":
-        return (
-            bool(match["dot"] and re.match(r"\s*(?:[a-z\d,;:)(]|$)", after))
-            or space == "-"
-            or bool(re.match(r" ?[x×] ?\d", after))
-        )
+        dotted = match["dot"] and re.match(r"\s*(?:[a-z\d,;:)(]|$)", after)
+        beside = re.match(r"\)| ?[x×] ?\d", after) or re.search(r"\d ?ft\.? $", text_before(match))
+        return bool(dotted or beside or space == "-")
     if unit in _table("spaced").split() and (space != " " or re.match(r" ?[A-Z\d]", after)):
         return False
     if (
@@ -139,7 +147,7 @@ def unit_rules() -> tuple[Rule, ...]:
         rule(rf"(?P<amount>{SIGN}?(?<!\d){AMOUNT}) ?(?P<sign>[%‰％])", _percent),
         rule(
             rf"(?P<amount>{SIGN}?(?<![\w.:])(?<![A-Za-z]-){AMOUNT})(?P<scale> {SCALE})?(?P<space>[ \u00a0-]?){unit}"
-            rf"(?![\w²³^°%/&@'’]|-\w)(?P<dot>\.(?!\w))?",
+            rf"(?![\w²³^°%&@'’]|/(?!\d)|-\w)(?P<dot>\.(?!\w))?",
             _measure,
         ),
         rule(rf"(?<![\w.,])(?P<amount>{NUMBER})[xX](?![\w-])", _times),

@@ -59,6 +59,8 @@ def _span(match: re.Match[str]) -> str | None:
     """Two years: 1914–1918, 1914-18, 2019/20."""
     first, second = match["first"], match["second"]
     if len(second) == 2:
+        if second == "00" and first[2:] == "99":
+            return f"{year(int(first))} to {year(int(first) + 1)}"
         last = int(second) if int(first) < 2000 else int(first[:2] + second)
         if int(first[2:]) >= int(second) or not (1100 <= int(first) <= 2099):
             return None

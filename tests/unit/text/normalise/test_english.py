@@ -15,7 +15,9 @@ ROWS = [line.split("\t") for line in (ASSETS / "english.tsv").read_text(encoding
 SPANS = ["[laughter]", "[pause 1.5s]", '<break time="500ms"/>', "[B EY1 S]", "{voice speed=1.1 seed=3}", "&#8217;"]
 WORDS = sorted({word for _, text, _ in ROWS for word in text.split()})
 PIECES = st.one_of(
-    st.sampled_from(WORDS), st.sampled_from(WORDS), st.text("0123456789.,:-–/$%'\"# +&IVXABabcdm°²½\n", max_size=6)
+    st.sampled_from(WORDS),
+    st.sampled_from(WORDS),
+    st.text("0123456789.,:-–−/⁄$€¢%'’\"″# +&()[]^*=×<>~@IVXABabcdmxkKMs°℃²⁻⁸₂½¾√№\n\u00a0", max_size=6),
 )
 TEXTS = st.lists(PIECES, max_size=9).flatmap(
     lambda pieces: st.lists(
@@ -39,6 +41,7 @@ def test_the_table_has_every_kind() -> None:
 
 @given(TEXTS)
 @example("word-2 = 3")
+@example("8 3⁄4 in")
 @example("½² & ° 5")
 @settings(max_examples=250, deadline=None)
 def test_a_result_stays_as_it_is(text: str) -> None:
