@@ -272,72 +272,57 @@ LINES = Graph(
     ),
     ("join", "each"),
 )
+DIALOGUE_TEXT = """Helen: Good morning Oliver, how are you?
+Oliver: I like the quiet river, and the weather is beautiful today.
+[pause 1s]
+Helen: We will meet on Monday at nine.
+Nora: Hello Helen, nice to meet you. We bought bread and butter from the market.
+"""
 DIALOGUE = Graph(
     {
         "note": note(
-            "Two voices in turn",
-            900,
-            350,
+            "A dialogue of several people",
+            1100,
+            320,
             MODEL,
-            "Describe two people. Each is cast with one sentence, so that the same person says all their lines.",
-            "Write the lines of the first person above and those of the second below: line 1 answers line 1, and so "
-            "on. Both need the same number of lines.",
-            "Run. **Audio Concat** puts every answer after its question, and **Join Audio** makes one recording of "
-            "them all.",
-            place=(1470, -50),
+            "Write the script: a name and a colon start what a person says, and **[pause 1s]** is a silence.",
+            "Write the names into **names**, one on each line, and connect a voice or a design for each, in the same "
+            "order. Nora has none here, so the model chooses a voice, and keeps it.",
+            "Run. To change one line, give it a seed of its own, as in **Helen: {voice seed=7} Good morning.** The "
+            "others stay as they are.",
         ),
-        "one": design(40, 0, "First person", gender="female", age="middle-aged"),
-        "load": load(40, 530),
-        "two": design(40, 715, "Second person", gender="male", age="elderly", pitch="low pitch"),
-        "cast_one": speak(
-            440, 0, "Hello, I am the one who asks the questions here.", "Cast the first", height=450, seed=1
+        "load": load(40, 0),
+        "helen": design(40, 190, "Helen", gender="female", pitch="high pitch"),
+        "oliver": design(40, 490, "Oliver", gender="male", pitch="high pitch"),
+        "speak": Node(
+            "OmniVoiceDialogue",
+            (440, 0),
+            (400, 720),
+            {"script": DIALOGUE_TEXT, "names": "Helen\nOliver\nNora", "language": "English"},
         ),
-        "cast_two": speak(
-            440, 715, "And I am the one who has to answer them all.", "Cast the second", height=450, seed=2
-        ),
-        "model": Node("Reroute", (870, 553), (75, 26)),
-        "ask": speak(
-            1010,
-            0,
-            "Did you sleep well?\nAnd what did you dream about?",
-            "Lines of the first",
-            split_lines=True,
-            height=450,
-        ),
-        "answer": speak(
-            1010,
-            715,
-            "Better than last week, thank you.\nI was flying over a very quiet city.",
-            "Lines of the second",
-            split_lines=True,
-            height=450,
-        ),
-        "pairs": Node("AudioConcat", (1470, 515), (260, 100), {"direction": "after"}),
-        "join": Node("OmniVoiceJoinAudio", (1790, 515), (260, 110), {"gap_seconds": 0.6}),
-        "play": play(2080, 515, width=260),
+        "play": play(920, 0),
+        "report": show_text(920, 190, "Who said what", height=150),
+        "srt": show_text(920, 400, "Subtitles", height=150),
+        "times": Node("OmniVoiceTimings", (920, 690), (320, 130), {"format": "video frames of words"}),
+        "frames": show_text(1320, 690, "In which video frames each word is heard", height=150),
     },
     (
-        ("1. Model and two people", 20, -80, 360, 1320),
-        ("2. Cast", 420, -80, 540, 1320),
-        ("3. Speak the lines", 990, -80, 420, 1320),
-        ("4. Join and listen", 1450, 435, 910, 260),
+        ("1. Model and people", 20, -80, 360, 840),
+        ("2. Speak the script", 420, -80, 440, 840),
+        ("3. Listen and check", 900, -80, 360, 680),
+        ("4. Times", 900, 610, 760, 270),
     ),
     (
-        ("load", 0, "cast_one", "model"),
-        ("load", 0, "cast_two", "model"),
-        ("one", 0, "cast_one", "design"),
-        ("two", 0, "cast_two", "design"),
-        ("load", 0, "model", ""),
-        ("model", 0, "ask", "model"),
-        ("model", 0, "answer", "model"),
-        ("cast_one", 1, "ask", "voice"),
-        ("cast_two", 1, "answer", "voice"),
-        ("ask", 0, "pairs", "audio1"),
-        ("answer", 0, "pairs", "audio2"),
-        ("pairs", 0, "join", "audio"),
-        ("join", 0, "play", "audio"),
+        ("load", 0, "speak", "model"),
+        ("helen", 0, "speak", "voices.voice_1"),
+        ("oliver", 0, "speak", "voices.voice_2"),
+        ("speak", 0, "play", "audio"),
+        ("speak", 4, "report", "source"),
+        ("speak", 3, "srt", "source"),
+        ("speak", 2, "times", "timings"),
+        ("times", 0, "frames", "source"),
     ),
-    ("ask",),
+    ("speak",),
 )
 VIDEO = Graph(
     {
