@@ -74,7 +74,7 @@ def _write_tokenizer(folder: Path) -> dict[str, int]:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
-    tokenizer.decoder = decoders.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel(add_prefix_space=False)  # type: ignore[call-arg]  # its stub lacks it
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=MAX_TOKENS, initial_alphabet=alphabet, show_progress=False)
     cased = [one for word in words() for one in (word, word.capitalize())]
