@@ -21,7 +21,8 @@ AUDIO, AUDIO_MODULES = ("audio_embeddings", "audio_heads"), ("full", "lora", "fr
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop", "Muon")
 SCHEDULES = ("cosine", "constant")
 TRAINING_DTYPES = (AUTO, *(name for name in DTYPES if name != "fp16"))  # fp16 would need loss scaling
-STEPS_PER_SECOND, MIN_STEPS, MAX_STEPS = 3.0, 300, 1500  # of the voice preset, by the length of its clips
+# Of the voice preset, chosen by words and voice (docs/training.md): steps by the length of the clips.
+VOICE_RATE, STEPS_PER_SECOND, MIN_STEPS, MAX_STEPS = 2e-4, 2.0, 100, 1000
 ALPHA_PER_RANK = 2  # of both presets
 
 
@@ -184,7 +185,14 @@ def settings_for(preset: str, seconds: float, table: Mapping[str, object]) -> Tr
 def voice_preset(seconds: float) -> TrainSettings:
     """Return settings for one voice, from minutes of clips, `seconds` in total."""
     steps = round(min(max(STEPS_PER_SECOND * seconds, MIN_STEPS), MAX_STEPS))
-    return TrainSettings(steps=steps, warmup=0.05, batch_tokens=4096, batch_size=16, masking=Masking(language=1.0))
+    return TrainSettings(
+        steps=steps,
+        learning_rate=VOICE_RATE,
+        warmup=0.05,
+        batch_tokens=4096,
+        batch_size=16,
+        masking=Masking(language=1.0),
+    )
 
 
 def language_preset(seconds: float) -> TrainSettings:

@@ -353,6 +353,8 @@ def test_numbers_in_the_pages_are_the_programs(
     ) in page("OmniVoiceTrainLoRA")
     voice, language = train.voice_preset(0), train.language_preset(0)
     assert f"{voice.rank} for `voice`, {language.rank} for `language`" in page("OmniVoiceTrainLoRA")
+    rates = f"{voice.learning_rate:g} for `voice`, {language.learning_rate:g} for `language`"
+    assert rates in page("OmniVoiceTrainLoRA")
     for name in ("batch_size", "batch_tokens", "warmup"):
         values = f"{getattr(voice, name)} for `voice`, {getattr(language, name)} for `language`"
         assert re.search(rf"`{name}` \|.*{values}", page("OmniVoiceTrainingSettings")), name

@@ -243,15 +243,16 @@ def test_what_is_left_open_comes_from_the_preset(pack: SimpleNamespace, make_set
     of, none = pack.training.request_from, pack.training.TrainingOptions()
     request = of({"preset": "voice", "steps": 0, "learning_rate": 0.0, "rank": 0, "seed": 5}, none, 200.0)
     settings = request.settings
-    assert (settings.steps, settings.learning_rate, settings.rank, settings.alpha) == (600, 1e-4, 16, 32)
+    assert (settings.steps, settings.learning_rate, settings.rank, settings.alpha) == (400, 2e-4, 16, 32)
     assert settings.seed == 5 and request.given == {"seed"}
     assert request.report()[0] == (
-        "from preset voice: steps 600, learning_rate 0.0001, rank 16, alpha 32, batch_size 16, batch_tokens 4096, "
+        "from preset voice: steps 400, learning_rate 0.0002, rank 16, alpha 32, batch_size 16, batch_tokens 4096, "
         "warmup 0.05"
     )
     assert "seed 5" in request.report()[1] and "steps" not in request.report()[1].replace("accumulation_steps", "")
     request = of({"preset": "language"}, none, 200.0)
     assert (request.settings.steps, request.settings.rank, request.settings.warmup) == (5000, 32, 0.01)
+    assert request.settings.learning_rate == 1e-4
 
 
 @pytest.mark.parametrize("preset", ["voice", "language"])
@@ -271,7 +272,7 @@ def test_a_preset_trains(nodes: dict[str, type], loaded: object, data: object, p
     open_widgets = {"preset": "voice", "run_name": "", "seed": 0, "steps": 0, "learning_rate": 0.0, "rank": 0}
     with torch.inference_mode():
         report = nodes["OmniVoiceTrainLoRA"].execute(model=loaded, dataset=data, **open_widgets).values[3]
-    assert "from preset voice: steps 300, learning_rate 0.0001, rank 16, alpha 32" in report
+    assert "from preset voice: steps 100, learning_rate 0.0002, rank 16, alpha 32" in report
 
 
 # A loss graph divides by the range of the losses.

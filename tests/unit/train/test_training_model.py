@@ -243,7 +243,9 @@ def test_settings_travel_as_json() -> None:
 
 
 def test_presets() -> None:
-    assert [PRESETS["voice"](seconds).steps for seconds in (1, 200, 4000)] == [300, 600, 1500]
+    lengths = (1, 41.5, 50, 51, 200, 499, 4000)  # 41.5 s: what the preset was chosen on
+    assert [PRESETS["voice"](seconds).steps for seconds in lengths] == [100, 100, 100, 102, 400, 998, 1000]
+    assert [PRESETS[name](60).learning_rate for name in ("voice", "language")] == [2e-4, 1e-4]
     assert PRESETS["language"](36_000).steps == 5000
     assert TrainSettings(rank=16, alpha=32, rslora=True).scale == 8 and TrainSettings(rank=16, alpha=32).scale == 2
 
