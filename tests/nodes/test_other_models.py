@@ -135,3 +135,12 @@ def test_a_text_of_tokens_is_judged_by_the_model(nodes, model, text, complaint) 
         with pytest.raises(ValueError, match="has only tokens of the model, and no length of its own"):
             report_of(nodes, model, text)
         assert "frames: 50" in report_of(nodes, model, text, duration=2.0)
+
+
+@pytest.mark.parametrize(
+    ("switch", "spoken"), [(True, "I have five dollars [laughter]."), (False, "I have $5 [laughter].")]
+)
+def test_normalise_is_in_the_report(nodes, model, switch: bool, spoken: str) -> None:
+    report = report_of(nodes, model, "I have $5 [laughter].", settings={"normalise": switch})
+    assert spoken in report
+    assert ("normalised: “$5” → “five dollars”" in report.split("\n")) is switch

@@ -166,7 +166,7 @@ def _dash(match: re.Match[str]) -> str | None:
     before = (
         r"(?:[\d½¼¾%°¢]|\d ?(?:[A-Za-z]{1,3}|[ap]\.m\.|°[CF]|(?:thousand|million|billion|trillion))|noon|midnight)$"
     )
-    formula = match[0][0] == " " and re.search(r"[=^√²³][^.;\n]*$", text_before(match))
+    formula = "−" in match[0] or (match[0][0] == " " and re.search(r"[=^√²³][^.;\n]*$", text_before(match)))
     if formula or re.match(r"[\d.,\s+×*/x-]{1,14}=", text_after(match)):
         return None  # a difference
     return " to " if re.search(before, text_before(match, 12)) else None

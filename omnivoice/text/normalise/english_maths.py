@@ -85,6 +85,7 @@ RULES = (
         _operator,
     ),
     rule(r"(?<=[\d)])-(?=[\d(])|(?<=\b[a-z])-(?=\d)", _operator),
+    rule(r"(?<=\d)\*(?=\d)", lambda match: " times "),
     rule(r"(?<=\d)!(?= ?[-=+×÷*/])", lambda match: " factorial"),
     rule(r"°(?P<scale>[CF])\b", lambda match: f"degrees {'Celsius' if match['scale'] == 'C' else 'Fahrenheit'}"),
     Rule(re.compile(r"(?:[~≈∼<>≤≥]|[<>]=) ?(?=[$€£]?\.?\d)"), _compared),

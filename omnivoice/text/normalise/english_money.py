@@ -27,7 +27,7 @@ _SCALES = {
     "trn": "trillion",
 }
 _SCALE = (
-    r"(?:[ \u00a0-]?(?P<word>hundred|thousand|million|billion|trillion|quadrillion|grand)\b"
+    r"(?:[ \u00a0-]?(?P<word>hundred|thousand|million|billion|trillion|quadrillion|grand|lakh|crore)\b"
     r"|(?P<letter>[kKmMbBtT]|MM|mm)(?![\w])|[ \u00a0]?"
     r"(?P<short>mn|mln|mil|bn|bln|tn|trn|Mn|Mln|Bn|Bln|Tn|MN|BN|TN)\b)?"
 )
@@ -48,7 +48,8 @@ def _signs() -> str:
 
 def _spoken(match: re.Match[str]) -> str | None:
     """An amount with its currency before or after it, a range, and a scale."""
-    one, many, *cents = _currencies()[match["sign"]]
+    american = match["sign"] == "$" and match.re.groupindex.get("code") and match["code"]
+    one, many, *cents = _currencies()["USD" if american else match["sign"]]
     scale = (match["word"] or _SCALES.get((match["letter"] or match["short"] or "").lower(), "")).lower()
     amount, low = match["amount"], match["low"]
     minus = "minus " if match["minus"] else ""
@@ -100,7 +101,7 @@ def _pattern(before: bool) -> re.Pattern[str]:
     number = rf"{low}(?P<amount>(?<!\d)(?:\d{{1,6}},\d\d(?![\d,])|{AMOUNT})){_SCALE}"
     if before:
         minus = r"(?:(?<![\w.,)$€£¥-])(?P<minus>[-−–]))?"
-        return re.compile(rf"{minus}(?<![A-Za-z]){sign}[ \u00a0]?{number}(?!\d)", re.ASCII)
+        return re.compile(rf"{minus}(?<![A-Za-z]){sign}[ \u00a0]?{number}(?P<code> ?USD\b)?(?!\d)", re.ASCII)
     return re.compile(rf"(?<![\w.,])(?P<minus>[-−–])?{number}[ \u00a0]?{sign}(?![\w$€£¥])", re.ASCII)
 
 

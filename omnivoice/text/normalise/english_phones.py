@@ -12,6 +12,8 @@ from .tables import english_map, english_words
 def _phone(match: re.Match[str]) -> str | None:
     """A phone number, group by group; the commas are the pauses that people make."""
     groups = re.findall(r"\d+", match[0])
+    if match[0].startswith("+1") and len(match[0]) == 12:
+        groups = ["1", match[0][2:5], match[0][5:8], match[0][8:]]
     if not 7 <= sum(map(len, groups)) <= 15 or not _is_phone(match, groups):
         return None
     plus = "plus " if match[0][0] == "+" else ""
@@ -29,8 +31,16 @@ def _is_phone(match: re.Match[str], groups: list[str]) -> bool:
         return True
     cued = bool(set(re.findall(r"[a-z]+", text_before(match, 30).lower())[-4:]) & set(english_words("phone_cues")))
     if sizes == [3, 4]:
-        return "-" in match[0] and (cued or groups[0] == "555" or groups[1][0] == "0")
+        return cued or ("-" in match[0] and (groups[0] == "555" or groups[1][0] == "0"))
     return cued or (groups[0][0] == "0" and (len(groups) >= 3 or sizes == [5, 6]))
+
+
+def _long(match: re.Match[str]) -> str | None:
+    """Ten and more digits without a break, which nobody reads as one number unless it is round."""
+    number = match[0]
+    if number.endswith("000"):
+        return None
+    return ", ".join(map(digits, (number[:3], number[3:6], number[6:]))) if len(number) == 10 else digits(number)
 
 
 def _toll(match: re.Match[str]) -> str:
@@ -77,6 +87,7 @@ _CUES = (
 _START, _END = r"(?<![\w.,$€£#+-])", r"(?![\w-]|[.,:/]\d|%)"
 
 RULES = (
+    rule(rf"(?<!\w)\+\d{{1,3}}(?:[ .-](?:\(\d{{1,4}}\)|\d{{1,8}})){{2,6}}{_END}", _phone),
     rule(
         r"(?<![\w.])(?P<one>1[- ])?\(?(?P<area>8(?:00|33|44|55|66|77|88)|900)\)?[- ]"
         r"(?P<name>[A-Z]{2,10}(?:-[A-Z]{2,8})?)\b",
@@ -92,6 +103,7 @@ RULES = (
     ),
 )
 CUED_RULES = (
+    rule(r"(?<![\w.,$€£¥+-])[1-9]\d{9,17}(?![\w,]|\.\d|%)", _long),
     rule(r"(?<=\d )(?:x|ext\.?) ?(?P<number>\d{1,6})(?!\w)", lambda match: f"extension {digits(match['number'])}"),
     rule(
         rf"\b(?P<cue>{_CUES}(?: (?:number|no\.|No\.|code|is|of|was))*:? )(?P<sign>#?)"

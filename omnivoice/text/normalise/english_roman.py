@@ -29,7 +29,8 @@ def _roman(match: re.Match[str]) -> str | None:
         return None
     if numeral.islower() and bare.lower() not in english_words("small_roman"):
         return None
-    if bare.lower() in english_words("headings") or (full != name and len(numeral) > 1):
+    small = numeral.islower() and len(numeral) > 1
+    if small or bare.lower() in english_words("headings") or (full != name and len(numeral) > 1):
         return f"{full} {cardinal(number)}"
     if numeral.islower() or (len(numeral) < 2 and not _is_ruler(match, bare)):
         return None
@@ -74,6 +75,13 @@ def _roman_year(match: re.Match[str]) -> str | None:
     return year(number) if 1500 <= number <= 2100 else None
 
 
+def _with_article(match: re.Match[str]) -> str | None:
+    """Louis the XIVth."""
+    number = roman(match["numeral"])
+    known = number and match["name"] in english_words("rulers")
+    return f"{match['name']} the {ordinal(number)}" if known else None
+
+
 def _two(match: re.Match[str]) -> str | None:
     """A ruler of two countries: James VI and I."""
     first, second = roman(match["first"]), roman(match["second"])
@@ -95,6 +103,9 @@ def _several(match: re.Match[str]) -> str | None:
 
 
 RULES = (
+    rule(r"\bWW ?(?:(?P<second>II|2)|I|1)\b", lambda match: f"World War {'two' if match['second'] else 'one'}"),
+    rule(r"\b(?P<name>[A-Z][a-z]+) (?P<the>the) (?P<numeral>[IVX]{1,5})(?:th)?(?![\w'])", _with_article),
+    Rule(re.compile("[\u2160-\u216b]"), lambda match: cardinal(ord(match[0]) - 0x215F)),
     rule(
         r"\b(?P<name>[A-Z][a-z]+) (?P<first>[IVX]{1,5}) and (?P<second>[IVX]{1,5})(?=$|[,.;:)\n]| (?:of|was)\b)", _two
     ),

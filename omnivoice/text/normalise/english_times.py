@@ -104,10 +104,14 @@ def _military(match: re.Match[str]) -> str:
     return f"{hours} {pair(minute) if minute else 'hundred'}"
 
 
+def _ratio_words(text: str) -> str:
+    return " to ".join(spoken_number(part.strip()) for part in text.split(":"))
+
+
 def _ratio(match: re.Match[str]) -> str:
     if match[0] == "50:50":
         return "fifty fifty"
-    return " to ".join(map(spoken_number, match[0].split(":")))
+    return _ratio_words(match[0])
 
 
 def _verse(match: re.Match[str]) -> str:
@@ -136,6 +140,8 @@ _NUMBERED = "Samuel|Kings|Chronicles|Corinthians|Thessalonians|Timothy|Peter|Joh
 _MINUTES = r"[0-5]\d"
 
 RULES = (
+    rule(r"(?<![\w.,:])\d{1,3} : \d{1,3}(?![\w:]|[.,]\d)", lambda match: _ratio_words(match[0])),
+    rule(r"(?<![\w.,:])(?P<hour>[01]?\d|2[0-3])h(?P<minute>[0-5]\d)(?!\w)", _clock),
     rule(
         r"(?<![\w.,])(?:\d{1,3}h ?\d{1,2}m(?:in)?(?: ?\d{1,2}s(?:ec)?)?"
         r"|\d{1,3}m ?\d{1,2}s(?:ec)?)(?!\w)",
