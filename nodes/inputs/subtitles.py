@@ -18,6 +18,7 @@ from .. import host
 from .cast import cast_from
 from .synthesize import AUTO, DEFAULTS, PRESET, SpeechSettings
 
+MAX_SHOWN = 10  # texts that are not spoken, on the node; the report has all
 OWN = ("pad_seconds", "fade_seconds")  # Settings' own defaults leave them as short as cues need
 
 
@@ -65,5 +66,5 @@ def validate_subtitles(text: object) -> bool | str:
 
 
 def warnings_of(spoken: SpokenSubtitles) -> tuple[str, ...]:
-    """Return everything that the user should know, what is not spoken included."""
-    return (*not_spoken(spoken), *spoken.subtitles.notes, *spoken.warnings)
+    """Return what the user should know, the first texts that are not spoken included."""
+    return (*not_spoken(spoken, most=MAX_SHOWN), *spoken.subtitles.notes, *spoken.warnings)

@@ -27,6 +27,7 @@ from .cast_options import add_cast_options, members_from, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_speech_options, base_request, show_progress, wav_target
 
+_SHOWN = 10  # texts that are not spoken, if a report has all
 _WRITERS = {".srt": srt_text, ".vtt": vtt_text}
 
 
@@ -92,7 +93,8 @@ def run(options: argparse.Namespace) -> None:
     _write_texts(options, result)
     if not options.keep_parts:
         kept.remove()
-    for line in (*not_spoken(result), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
+    most = _SHOWN if options.report else None
+    for line in (*not_spoken(result, most), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
         print(line, file=sys.stderr)
     resumed = f", {kept.read} pieces from an earlier run" if kept.read else ""
     print(f"{output}: {summary(result)}, in {took:.1f} s{resumed}")

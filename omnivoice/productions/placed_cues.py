@@ -107,7 +107,7 @@ def placing_warnings(spoken: Sequence[SpokenCue], end_ms: int, options: Subtitle
     hurried = [f"{one.cue.name} {one.rate:.2f} times" for one in spoken if one.rate >= HURRIED]
     early = [one.cue.name for one in spoken if one.start <= one.cue.start_ms * SAMPLES_PER_MS - _HARDLY]
     late = [f"{one.cue.name} {one.shift_seconds:.2f} s" for one in spoken if one.shift_seconds * 1000 >= 1]
-    beyond = [one.cue.name for one in spoken if one.slot.room is not None and one.slot.room > one.slot.own]
+    beyond = [one.cue.name for one in spoken if one.end - one.start - one.slot.own >= _HARDLY]
     mixed = [f"{a.cue.name} and {b.cue.name}" for a, b in pairwise(spoken) if a.end - b.start >= _HARDLY]
     total = round(options.total_seconds * SAMPLE_RATE)
     over = max(one.end for one in spoken) - (total or end_ms * SAMPLES_PER_MS)
@@ -115,10 +115,10 @@ def placing_warnings(spoken: Sequence[SpokenCue], end_ms: int, options: Subtitle
         "squeezed, as many times as fast as natural": hurried,
         "begin later, because the cue before goes on": late,
         "begin earlier, because there is no time after them": early,
-        "squeezed and still longer than their cue" if options.mode == "fit" else "": beyond,
+        "too short to be spoken, so their speech goes on after them": beyond if options.mode == "fit" else [],
         "heard at the same time": mixed,
     }
-    found = [f"{about}: {named(names)}" for about, names in lines.items() if about and names]
+    found = [f"{about}: {named(names)}" for about, names in lines.items() if names]
     if over >= _HARDLY:
         end = "total_seconds" if total else "the last cue"
         found.append(f"the speech goes on for {over / SAMPLE_RATE:.2f} s after {end}, so the output is longer")

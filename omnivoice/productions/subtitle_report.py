@@ -42,10 +42,17 @@ def summary(result: SpokenSubtitles) -> str:
     )
 
 
-def not_spoken(result: SpokenSubtitles) -> list[str]:
-    """Return one line for each text that is not spoken, with the reason, below a heading; empty if there is none."""
+def not_spoken(result: SpokenSubtitles, most: int | None = None) -> list[str]:
+    """Return one line for each text that is not spoken, with the reason, below a heading; empty if there is none.
+
+    most: lines to show, None for all; the last line then says how many there are in the report.
+    """
     unspoken = result.subtitles.unspoken
-    return [f"not spoken (whole cues: {_whole(result)}):", *map(_unspoken, unspoken)] if unspoken else []
+    if not unspoken:
+        return []
+    lines = [f"not spoken (whole cues: {_whole(result)}):", *map(_unspoken, unspoken[:most])]
+    more = len(unspoken) - len(lines) + 1
+    return [*lines, f"  and {more} more, which the report names"] if more else lines
 
 
 def _whole(result: SpokenSubtitles) -> int:

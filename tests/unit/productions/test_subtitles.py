@@ -17,7 +17,7 @@ from omnivoice.productions.kept import KeptSpeech
 from omnivoice.productions.parts import to_int16
 from omnivoice.productions.placed_cues import heard
 from omnivoice.productions.subtitle_parser import parse_subtitles
-from omnivoice.productions.subtitle_report import subtitle_report
+from omnivoice.productions.subtitle_report import not_spoken, subtitle_report
 from omnivoice.productions.subtitle_schedule import DEFAULT_REQUEST, SubtitleOptions
 from omnivoice.productions.subtitle_writer import srt_text
 from omnivoice.productions.subtitles import SpokenSubtitles, speak_subtitles
@@ -351,6 +351,28 @@ def test_a_speed_changes_the_natural_rate(engine, cast, mode: str) -> None:
     for slow, quick in zip(normal.spoken, fast.spoken):
         assert abs(quick.slot.natural - slow.slot.natural / 2) <= 960
     assert not any("speed" in warning for warning in fast.warnings)
+
+
+def test_cues_that_are_too_short_are_spoken_and_named(engine, cast) -> None:
+    text = "1\n00:00:00,000 --> 00:00:00,010\nOne.\n\n2\n00:00:09,000 --> 00:00:09,000\nTwo.\n\n"
+    text += "3\n00:00:09,010 --> 00:00:09,020\nThree.\n\n4\n00:00:09,900 --> 00:00:12,000\nFour.\n"
+    result = speak(engine, cast, "fit", text)
+    for i, one in enumerate(result.spoken[:3]):
+        assert one.slot.natural <= 4 * (one.end - one.start)
+        assert heard(alone(engine, result, i)[0]) != (0, 0)
+    names = ", ".join(one.cue.name for one in result.spoken[:3])
+    assert f"too short to be spoken, so their speech goes on after them: {names}" in result.warnings
+    assert "heard at the same time: cue 2 (line 6) and cue 3 (line 10)" in result.warnings
+
+
+def test_the_end_of_a_long_list_of_unspoken_texts_is_counted(engine, cast) -> None:
+    text = FILE + "".join(f"\n{i}\n00:00:05,013 --> 00:00:05,013\n[noise {i}]\n" for i in range(5, 20))
+    result = speak(engine, cast, "fit", text)
+    lines = not_spoken(result, most=10)
+    assert lines[0] == "not spoken (whole cues: 16):" and len(lines) == 12
+    assert lines[-1] == "  and 6 more, which the report names"
+    assert not_spoken(result, most=16) == not_spoken(result) and len(not_spoken(result)) == 17
+    assert all(line in subtitle_report(result) for line in not_spoken(result))
 
 
 @pytest.mark.parametrize("seed", [None, 9])
