@@ -21,6 +21,8 @@ _OTHER_FORMATS = (
     (re.compile(r"\[Script Info\]|^Dialogue:", re.MULTILINE), "ASS subtitles"),
     (re.compile(r"^\{\d+\}\{\d+\}", re.MULTILINE), "MicroDVD subtitles"),
     (re.compile(r"<(?:tt|sami)\b", re.IGNORECASE), "TTML or SAMI subtitles"),
+    (re.compile(r"^\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d+", re.MULTILINE), "SBV subtitles"),
+    (re.compile(r"^\[\d+:\d\d[.:]\d+\]", re.MULTILINE), "LRC lyrics"),
 )
 
 

@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"(\d{1,9})[ \t]+(?=-?\d)")
 _LIKE_A_TIME = re.compile(r"-?\d(?:[\d:;.,\s-]*[:;.,][\d:;.,\s-]*|\S*[:;]\S*)")
 _LONGEST_TIME = 60  # characters
 _SETTINGS = re.compile(
-    r"(?:\s+(?:vertical|line|position|size|align|region|[XY][12])[:=]\S*)+", re.IGNORECASE | re.ASCII
+    r"(?:\s+(?:vertical|line|position|size|align|region|[XY][12]|[ADLST])[:=]\S*)+", re.IGNORECASE | re.ASCII
 )
 
 

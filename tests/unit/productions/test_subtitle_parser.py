@@ -75,6 +75,7 @@ def test_a_clean_file_gives_its_cues_and_no_notes() -> None:
         TWO.replace(",", ":"),
         TWO.replace("2,500", "2,500 X1:100 X2:200 Y1:10 Y2:20"),
         TWO.replace("2,500", "2,500  align:start position:0%"),
+        TWO.replace("2,500", "2,500 A:start L:90%"),  # of an early draft of WebVTT
         TWO.replace("1\n00", "1 00", 1),  # the number on the line of the times
         TWO.replace("2,500\nHello", "2,500 Hello"),  # the text on the line of the times
         "WEBVTT\n\n" + TWO.replace(",", "."),
@@ -341,6 +342,13 @@ def test_a_name_that_two_cues_start_with_counts_and_is_noted() -> None:
     assert found.notes == ("names before a text that are taken for speakers, and are not spoken: 'Bob' (2)",)
 
 
+@pytest.mark.parametrize("label", ["He said", "she", "And then he said", "\u4ed6\u8bf4", "I think that", "12"])
+def test_words_before_a_colon_are_spoken_however_often_they_come(label: str) -> None:
+    found = parse_subtitles(TWO.replace("Hello", f"{label}: Hello").replace("Good", f"{label}: Good"))
+    assert [cue.text for cue in found.cues] == [f"{label}: Hello there.", f"{label}: Good\nbye."]
+    assert [cue.speaker for cue in found.cues] == [None, None] and found.notes == ()
+
+
 def test_two_speakers_share_the_time_of_a_cue_by_their_texts() -> None:
     found = parse_subtitles("4\n00:00:01,000 --> 00:00:03,000\n- aaaa\n- bbbbbbbbbbbb\n")
     assert found.cues == (
@@ -414,6 +422,14 @@ def test_people_who_repeat_themselves_are_heard(text: str) -> None:
             "{10}{20}Hi",
             "these are MicroDVD subtitles: convert them to SRT or WebVTT first, for example with Subtitle Edit or "
             "ffmpeg",
+        ),
+        (
+            "0:00:01.000,0:00:02.000\nHi",
+            "these are SBV subtitles: convert them to SRT or WebVTT first, for example with Subtitle Edit or ffmpeg",
+        ),
+        (
+            "[00:01.00]Hi",
+            "these are LRC lyrics: convert them to SRT or WebVTT first, for example with Subtitle Edit or ffmpeg",
         ),
         (None, "subtitles must be a string, got None"),
         (
