@@ -194,7 +194,7 @@ class Speech:
     waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor for each chunk, on the CPU. chunks: the text of each
     chunk. seconds: length of the waveform. seed: the one used. voice: the given voice, or else the first chunk as a
     voice, for more speech in the same voice. warnings: everything the user should know. notes: how it was computed.
-    request: with what the model recommended.
+    request: with what the model recommended. normalised: what the normalisation changed.
     """
 
     waveform: Waveform
@@ -206,3 +206,4 @@ class Speech:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     request: GenerationRequest | None = None
+    normalised: tuple[Change, ...] = ()

@@ -37,7 +37,7 @@ def report(dialogue: Dialogue) -> str:
     speakers = dict.fromkeys(line.speaker for line in dialogue.lines)
     rows = [_row(line) for line in dialogue.lines]
     warnings = [f"warning: {warning}" for warning in dialogue.warnings]
-    return "\n".join([f"{summary(dialogue)}, {len(speakers)} speakers", *rows, *warnings])
+    return "\n".join([f"{summary(dialogue)}, {len(speakers)} speakers", *rows, *dialogue.notes, *warnings])
 
 
 def summary(dialogue: Dialogue) -> str:

@@ -78,8 +78,8 @@ def run(options: argparse.Namespace) -> None:
     dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how)
     _write(output, dialogue)
     kept.remove()
-    for warning in dialogue.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    for line in (*(f"warning: {warning}" for warning in dialogue.warnings), *dialogue.notes):
+        print(line, file=sys.stderr)
     seconds, took = dialogue.waveform.seconds, time.perf_counter() - start
     first = dialogue.lines[0].request.seed
     resumed = f", {kept.read} from an earlier run" if kept.read else ""

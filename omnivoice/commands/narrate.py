@@ -66,8 +66,8 @@ def run(options: argparse.Namespace) -> None:
     write_atomic(output.with_name(output.name + TIMES), times_of(long, made, store).encode())
     if not options.keep_parts:
         store.remove([part.key for part in made])
-    for warning in (*warnings, *long.warnings):
-        print(f"warning: {warning}", file=sys.stderr)
+    for line in (*(f"warning: {warning}" for warning in (*warnings, *long.warnings)), *long.notes):
+        print(line, file=sys.stderr)
     old = sum(not part.is_new for part in made)
     resumed = f", {old} of {len(made)} parts from an earlier run" if old else ""
     seconds = (made[-1].end + long.tail) / SAMPLE_RATE
@@ -88,8 +88,8 @@ def stream(engine: Engine, request: GenerationRequest) -> None:
 
     speak_long(long, engine.generate_plans, store, model="", on_part=on_part)
     out.write(bytes(2 * long.tail))
-    for warning in long.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    for line in (*(f"warning: {warning}" for warning in long.warnings), *long.notes):
+        print(line, file=sys.stderr)
 
 
 def standard_output() -> BinaryIO:

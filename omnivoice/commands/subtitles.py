@@ -94,7 +94,8 @@ def run(options: argparse.Namespace) -> None:
     if not options.keep_parts:
         kept.remove()
     most = _SHOWN if options.report else None
-    for line in (*not_spoken(result, most), *(f"warning: {note}" for note in (*subtitles.notes, *result.warnings))):
+    warnings = [f"warning: {note}" for note in (*subtitles.notes, *result.warnings)]
+    for line in (*not_spoken(result, most), *warnings, *result.notes):
         print(line, file=sys.stderr)
     resumed = f", {kept.read} pieces from an earlier run" if kept.read else ""
     print(f"{output}: {summary(result)}, in {took:.1f} s{resumed}")

@@ -188,6 +188,7 @@ class _Work:
             "seed": speech.seed,
             "text": request.text,
             "warnings": list(speech.warnings),
+            "normalised": [[change.original, change.spoken] for change in speech.normalised],
             "bytes": file_size(path),
             "key": key,
         }

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ..constants import SAMPLE_RATE
 from ..intake.limits import check_number, check_switch
+from ..text.normalise import changes_note
 from ..text.script import Script, ScriptLine
 from ..types import GenerationRequest, Speech, VoicePrompt, Waveform
 from .cast import Cast
@@ -38,11 +39,13 @@ class DialogueOptions:
 
 @dataclass(frozen=True, eq=False)
 class Dialogue:
-    """waveform: [1, N] at 24,000 Hz. lines: in order, with their places. warnings: about the whole and about lines."""
+    """waveform: [1, N] at 24,000 Hz. lines: in order, with their places. warnings: about the whole and about lines.
+    notes: what the normalisation changed."""
 
     waveform: Waveform
     lines: tuple[SpokenLine, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def speak_dialogue(
@@ -73,7 +76,9 @@ def speak_dialogue(
     )
     gains = equal_gains(lines) if options.equal_loudness else ()
     waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE), gains=gains)
-    return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)))
+    changes = [change for line in lines for change in line.speech.normalised]
+    notes = (changes_note(changes),) if changes else ()
+    return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), notes)
 
 
 def _checked(options: DialogueOptions) -> DialogueOptions:

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +134,8 @@ def _speech(tensors: dict[str, Tensor], content: Any, plan: GenerationPlan) -> S
     codes = tuple(tensors[name] for name in sorted(tensors) if name.startswith("codes"))
     waveform = Waveform(tensors["samples"], SAMPLE_RATE)
     chunks, warnings = tuple(content["chunks"]), tuple(content["warnings"])
-    return Speech(waveform, codes, chunks, waveform.seconds, content["seed"], voice, warnings, request=plan.request)
+    speech = Speech(waveform, codes, chunks, waveform.seconds, content["seed"], voice, warnings, request=plan.request)
+    return replace(speech, normalised=plan.normalised)
 
 
 def _digest(key: str, tensors: dict[str, Tensor], content: str) -> str:

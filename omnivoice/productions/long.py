@@ -23,7 +23,8 @@ from ..errors import InputError
 from ..generate.chunks import GAP_SAMPLES
 from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.languages import language_label
-from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt
+from ..text.normalise import changes_note
+from ..types import Change, GenerationPlan, GenerationRequest, Speech, VoicePrompt
 from .lines import MAX_PEAK, PlanRequests, speech_level
 from .parts import Part, Parts, part_key, to_int16
 
@@ -63,13 +64,14 @@ class PlannedPart:
 @dataclass(frozen=True)
 class LongPlan:
     """A text that is ready to be spoken. chapters: the titles; "" for text before the first heading. tail: zeros at the
-    end."""
+    end. notes: what the normalisation changed."""
 
     parts: tuple[PlannedPart, ...]
     chapters: tuple[str, ...]
     tail: int
     seed: int
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
     if request.duration is not None:
         raise InputError("a long text is spoken at its own pace: leave out the duration, or set the speed")
     parts, titles, tail, warnings, seed = list[PlannedPart](), list[str](), 0, dict[str, None](), request.seed
+    changes = list[Change]()
     for title, text in _chapters(request.text):
         titles.append(title)
         for piece, before in ((title, CHAPTER_SECONDS), (text, CHAPTER_SECONDS / 2 if title else 0.0)):
@@ -118,12 +121,14 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
             parts += _parts_of(one, len(titles) - 1, first, number=len(parts), seed=seed)
             tail = one.tail_samples
             warnings.update(dict.fromkeys(one.warnings))
+            changes += one.normalised
+    notes = (changes_note(changes),) if changes else ()
     if not parts:
         plan([request])  # says what is wrong with the text
     hours = sum(part.frames for part in parts) / FRAME_RATE / 3600
     if hours > MAX_TOTAL_SECONDS / 3600:
         raise InputError(f"the text would take {hours:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it")
-    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings))
+    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings), notes)
 
 
 def _chapters(text: str) -> Iterator[tuple[str, str]]:

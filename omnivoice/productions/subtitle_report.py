@@ -28,8 +28,8 @@ def subtitle_report(result: SpokenSubtitles) -> str:
         *map(_row, spoken),
     ]
     lines += ["", *not_spoken(result)] if unspoken else []
-    notes = [*result.subtitles.notes, *result.warnings]
-    return "\n".join([*lines, *([""] if notes else []), *(f"warning: {note}" for note in notes)])
+    notes = [*result.notes, *(f"warning: {note}" for note in (*result.subtitles.notes, *result.warnings))]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
 
 
 def summary(result: SpokenSubtitles) -> str:

@@ -17,8 +17,9 @@ from ..constants import HOP, SAMPLE_RATE
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
 from ..intake.limits import MAX_TOTAL_SECONDS
+from ..text.normalise import changes_note
 from ..text.vocabulary import named
-from ..types import GenerationPlan, OnStep, Speech, Waveform
+from ..types import Change, GenerationPlan, OnStep, Speech, Waveform
 from .cast import Cast, reference_requests
 from .cue_output import CueOutput, CuesInMemory
 from .cues import Cue, Subtitles
@@ -35,7 +36,7 @@ class RunPlans(Protocol):
 @dataclass(frozen=True, eq=False)
 class SpokenSubtitles:
     """samples: the length of the recording. spoken: every cue of `subtitles`. warnings: everything the user should
-    know. output: where the recording is."""
+    know. output: where the recording is. notes: what the normalisation changed."""
 
     samples: int
     output: CueOutput
@@ -45,6 +46,7 @@ class SpokenSubtitles:
     cast: Cast
     seed: int
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def waveform(self) -> Waveform:
@@ -82,7 +84,7 @@ def speak_subtitles(
     peak = work.output.finish(length)
     if peak > 1:
         warnings = (*warnings, f"cues that are heard at once add up to a peak of {peak:.2f}: all was lowered to 1")
-    return SpokenSubtitles(length, work.output, subtitles, spoken, options, work.cast, seed, warnings)
+    return SpokenSubtitles(length, work.output, subtitles, spoken, options, work.cast, seed, warnings, work.notes())
 
 
 class _Work:
@@ -101,6 +103,7 @@ class _Work:
         self.engine, self.subtitles, self.cast, self.options, self.output = engine, subtitles, cast, options, output
         self._run, self._on_step, self._done, self._total = run, on_step, 0, 0
         self._noted: dict[str, dict[str, None]] = {}
+        self._changes: list[Change] = []
 
     def speak(self) -> tuple[tuple[SpokenCue, ...], int]:
         """Return the spoken cues in order, and the length of the output."""
@@ -156,6 +159,7 @@ class _Work:
                 first, last = heard(samples)
                 voice = self.cast.find(slot.cue.speaker).name
                 spoken.append(SpokenCue(slot, voice, start, end, start + first, start + last))
+                self._changes += speech.normalised
                 for warning in dict.fromkeys(speech.warnings):
                     self._noted.setdefault(warning, {})[slot.cue.name] = None
         return tuple(spoken), max(length, *(one.end for one in spoken))
@@ -170,6 +174,10 @@ class _Work:
         if most > MAX_TOTAL_SECONDS * SAMPLE_RATE:
             raise InputError(f"the output can be at most {MAX_TOTAL_SECONDS // 3600} hours long: split the file")
         return max(most, length)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a line that names what the normalisation changed."""
+        return (changes_note(self._changes),) if self._changes else ()
 
     def warnings(self) -> tuple[str, ...]:
         """Return every warning about the speech of cues once, with the names of the cues unless it is about all."""

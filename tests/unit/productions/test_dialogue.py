@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -39,7 +40,8 @@ class FakeSpeech:
         samples = torch.full((1, 100 * len(request.text)), 0.1)
         codes = torch.full((8, 10), 500 + request.seed)
         made = request.voice or VoicePrompt(codes, request.text, 0.1)
-        return Speech(Waveform(samples, SAMPLE_RATE), (codes,), (request.text,), 1.0, request.seed, made)
+        speech = Speech(Waveform(samples, SAMPLE_RATE), (codes,), (request.text,), 1.0, request.seed, made)
+        return replace(speech, normalised=make_plan(request).normalised)
 
 
 def plan(requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]:
@@ -49,7 +51,7 @@ def plan(requests: Sequence[GenerationRequest], /) -> list[GenerationPlan]:
 def speak(script: str, cast: Sequence[Speaker], **options: object) -> tuple[Dialogue, FakeSpeech]:
     fake = FakeSpeech()
     parsed = parse_script(script, [speaker.name for speaker in cast])
-    base = GenerationRequest("", seed=7, language="en")
+    base = GenerationRequest("", seed=7, language="en", normalise=bool(options.pop("normalise", False)))
     return speak_dialogue(parsed, Cast(tuple(cast)), base, plan, fake, DialogueOptions(**options)), fake  # type: ignore[arg-type]
 
 
@@ -178,3 +180,11 @@ def test_options_are_checked(options: dict[str, object], error: str) -> None:
     with pytest.raises(InputError) as raised:
         speak("A: a", [Speaker("A", voice(1))], **options)
     assert str(raised.value) == error
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_what_the_normalisation_changed_is_noted(normalise: bool) -> None:
+    dialogue, _ = speak(
+        "A 2: I have 3 cats and a dog here.\nA 2: It was $5 for all of them.", [Speaker("A 2")], normalise=normalise
+    )
+    assert dialogue.notes == (("normalised: “3” → “three”, “$5” → “five dollars”",) if normalise else ())

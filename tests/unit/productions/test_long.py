@@ -206,3 +206,11 @@ def test_the_parts_can_be_removed(tmp_path: Path) -> None:
     made, _, _ = spoken(tmp_path / "parts")
     PartStore(tmp_path / "parts").remove([part.key for part in made])
     assert not (tmp_path / "parts").exists()
+
+
+def test_what_the_normalisation_changed_is_noted_once_for_the_whole_text() -> None:
+    text = "# Part 2\nI have 3 of them.\n# Part 4\nAnd 3 more."
+    long = plan_long(GenerationRequest(text, seed=1, language="en", normalise=True), plan)
+    assert [part.text for part in long.parts] == ["Part two", "I have three of them.", "Part four", "And three more."]
+    assert long.notes == ("normalised: “2” → “two”, “3” → “three”, “4” → “four”",)
+    assert plan_long(GenerationRequest(text, seed=1, language="en"), plan).notes == ()

@@ -381,3 +381,11 @@ def test_the_seed_is_reported_and_repeats_the_speech(engine, cast, seed: int | N
     assert seed in (None, first.seed)
     again = speak(engine, cast, "fill", request=replace(REQUEST, seed=first.seed))
     assert torch.equal(first.waveform.samples, again.waveform.samples)
+
+
+def test_what_the_normalisation_changed_is_in_the_report(engine, cast) -> None:
+    text = "1\n00:00:00,000 --> 00:00:04,000\nI have 3 cats here.\n"
+    result = speak(engine, cast, "fit", text, request=replace(REQUEST, language="en", normalise=True))
+    assert result.notes == ("normalised: “3” → “three”",)
+    assert result.notes[0] in subtitle_report(result).split("\n")
+    assert speak(engine, cast, "fit", text).notes == ()
