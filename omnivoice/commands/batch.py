@@ -15,12 +15,15 @@ from ..train.trainer import clock
 from ..train.world import place_in_world
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import (
+    add_retries_option,
     add_speech_options,
     add_voice_options,
     check_voice_options,
     load_voice,
     request_from,
     show_progress,
+    speaker_of,
+    with_retries,
 )
 
 SHOWN = 20  # failures on the terminal; the manifest has all
@@ -33,6 +36,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("-o", "--output", default="speech", metavar="FOLDER", help="default: speech")
     add_voice_options(parser)
     add_speech_options(parser)
+    add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -48,13 +52,14 @@ def run(options: argparse.Namespace) -> None:
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     engine, identity = load_identified(options)
     base, warnings = request_from(options, engine, "")
+    speak = speaker_of(options, engine)
     batch = Batch(
         folder=Path(options.output),
         root=Path(options.list).parent,
         base=base,
-        model=identity,
+        model=with_retries(identity, options),
         plan=engine.plan,
-        speak=engine.generate,
+        speak=lambda requests: speak(engine.plan(requests)),
         load_voice=partial(load_voice, engine),
         rank=world.rank,
         size=world.size,

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..intake.audio_files import write_wav
@@ -13,12 +14,21 @@ from ..intake.files import write_atomic
 from ..productions.cast import Cast, Speaker
 from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from ..productions.kept import PARTS, KeptSpeech
+from ..productions.redo import parse_redo
+from ..productions.takes import SpeakWithRetries
 from ..productions.timings import srt_of, timed_lines, timings_json
 from ..text.script import parse_script
 from ..types import GenerationRequest, Speech
 from .cast_options import add_cast_options, members_from, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
-from .speech_options import add_speech_options, base_request, show_progress, wav_target
+from .speech_options import (
+    add_redo_option,
+    add_retries_option,
+    add_speech_options,
+    base_request,
+    show_progress,
+    wav_target,
+)
 from .text_input import read_text_file, read_text_stream
 
 
@@ -49,7 +59,9 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help=f"silence where another speaker begins, default {defaults.change_seconds:g}",
     )
     parser.add_argument("--equal-loudness", action="store_true", help="make all speakers equally loud")
+    add_redo_option(parser, "line")
     add_speech_options(parser)
+    add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -57,7 +69,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Speak the script, write the WAV file, its times and subtitles, and print a summary."""
-    output = wav_target(options.output)
+    output, redo = wav_target(options.output), parse_redo(options.redo)
     text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
     members, default = members_from(options)
     names = [*(name for name, _ in members), *options.speaker]
@@ -72,12 +84,15 @@ def run(options: argparse.Namespace) -> None:
     cast = Cast(tuple(speakers), speaker_from(engine, "", default))
     kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
 
-    def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
-        return kept(engine.plan(requests), on_step=show_progress)
+    retrying = SpeakWithRetries(partial(kept, on_step=show_progress), options.retries)
 
-    dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how)
+    def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
+        return retrying(engine.plan(requests))
+
+    dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
     _write(output, dialogue)
-    kept.remove()
+    if not options.keep_parts:
+        kept.remove()
     for line in (*(f"warning: {warning}" for warning in dialogue.warnings), *dialogue.notes):
         print(line, file=sys.stderr)
     seconds, took = dialogue.waveform.seconds, time.perf_counter() - start

@@ -20,11 +20,23 @@ from ..intake.riff import pcm16_head
 from ..productions.kept import PARTS
 from ..productions.long import LongPlan, MadePart, Progress, plan_long, samples_of, speak_long
 from ..productions.parts import PartsInMemory, PartStore
+from ..productions.redo import parse_redo
+from ..productions.takes import SpeakWithRetries
 from ..productions.timings import timed_line, timings_json
 from ..train.trainer import clock
 from ..types import GenerationRequest
 from .models import add_lora_options, add_model_options, load_identified
-from .speech_options import add_speech_options, add_voice_options, check_voice_options, request_from, wav_target
+from .speech_options import (
+    add_redo_option,
+    add_retries_option,
+    add_speech_options,
+    add_voice_options,
+    check_voice_options,
+    request_from,
+    speaker_of,
+    wav_target,
+    with_retries,
+)
 from .text_input import read_text_file, read_text_stream
 
 TIMES = ".json"
@@ -37,9 +49,10 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("text", metavar="FILE", help='a UTF-8 text file; "-" reads standard input')
     parser.add_argument("-o", "--output", default="narration.wav", metavar="WAV", help="default: narration.wav")
-    parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished parts, for later edits")
+    add_redo_option(parser, "part")
     add_voice_options(parser)
     add_speech_options(parser)
+    add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -49,13 +62,15 @@ def run(options: argparse.Namespace) -> None:
     """Make the parts that are missing, join them to a WAV file, and print a summary."""
     output = wav_target(options.output)
     check_voice_options(options)
+    redo = parse_redo(options.redo)
     text = read_text_stream(sys.stdin) if options.text == "-" else read_text_file(options.text)
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     engine, identity = load_identified(options)
     request, warnings = request_from(options, engine, text)
     long, store = plan_long(request, engine.plan), PartStore(output.with_name(output.name + PARTS))
-    start = time.monotonic()
-    made = speak_long(long, engine.generate_plans, store, model=identity, on_part=_show)
+    start, speak = time.monotonic(), speaker_of(options, engine)
+    model = with_retries(identity, options)
+    made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo)
     write_long_wav(
         output,
         samples_of(made, store, tail=long.tail),
@@ -65,8 +80,8 @@ def run(options: argparse.Namespace) -> None:
     )
     write_atomic(output.with_name(output.name + TIMES), times_of(long, made, store).encode())
     if not options.keep_parts:
-        store.remove([part.key for part in made])
-    for line in (*(f"warning: {warning}" for warning in (*warnings, *long.warnings)), *long.notes):
+        store.remove([*store.used])
+    for line in (*(f"warning: {warning}" for warning in (*warnings, *long.warnings, *speak.reports)), *long.notes):
         print(line, file=sys.stderr)
     old = sum(not part.is_new for part in made)
     resumed = f", {old} of {len(made)} parts from an earlier run" if old else ""
@@ -74,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{output}: {clock(round(seconds))} of speech in {clock(round(time.monotonic() - start))}{resumed}")
 
 
-def stream(engine: Engine, request: GenerationRequest) -> None:
+def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) -> None:
     """Speak a text to standard output as a WAV file of unknown length, each part as soon as it is made."""
     out = standard_output()
     long, store = plan_long(request, engine.plan), PartsInMemory()
@@ -86,9 +101,9 @@ def stream(engine: Engine, request: GenerationRequest) -> None:
         out.flush()
         _show(part, samples, progress)
 
-    speak_long(long, engine.generate_plans, store, model="", on_part=on_part)
+    speak_long(long, speak, store, model="", on_part=on_part)
     out.write(bytes(2 * long.tail))
-    for line in (*(f"warning: {warning}" for warning in long.warnings), *long.notes):
+    for line in (*(f"warning: {warning}" for warning in (*long.warnings, *speak.reports)), *long.notes):
         print(line, file=sys.stderr)
 
 

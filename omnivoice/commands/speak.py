@@ -11,11 +11,12 @@ from ..intake.audio_files import write_wav
 from . import narrate
 from .models import add_lora_options, add_model_options, load_engine
 from .speech_options import (
+    add_retries_option,
     add_speech_options,
     add_voice_options,
     check_voice_options,
     request_from,
-    show_progress,
+    speaker_of,
     wav_target,
 )
 from .text_input import read_text_stream, text_argument
@@ -34,6 +35,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--duration", type=float, metavar="SECONDS", help="length of the speech")
     parser.add_argument("--exact-length", action="store_true", help="make the file exactly as long as --duration")
     add_speech_options(parser)
+    add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -50,10 +52,10 @@ def run(options: argparse.Namespace) -> None:
     if output is None:
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        narrate.stream(engine, request)
+        narrate.stream(engine, request, speaker_of(options, engine))
         return
     start = time.perf_counter()
-    speech = engine.generate([request], on_step=show_progress)[0]
+    (speech,) = speaker_of(options, engine, progress=True)(engine.plan([request]))
     write_wav(output, speech.waveform)
     took = time.perf_counter() - start
     for warning in (*warnings, *speech.warnings):

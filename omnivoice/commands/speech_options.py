@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..engine import Engine
@@ -12,6 +13,7 @@ from ..errors import InputError
 from ..generate.presets import PRESETS
 from ..intake.audio_files import check_wav_target, read_audio
 from ..intake.limits import shown
+from ..productions.takes import SpeakWithRetries
 from ..text.free_design import design_from_free_text
 from ..types import GenerationRequest, Sampling, VoicePrompt
 from .text_input import text_argument
@@ -76,6 +78,40 @@ def _add_sampling_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="approximate: recompute the keys and values of prompt and reference every N steps; 1 = exact; "
         "default: as in the preset",
+    )
+
+
+def add_retries_option(parser: argparse.ArgumentParser) -> None:
+    """Add --retries."""
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=0,
+        metavar="N",
+        help="speak what has a fault (cut ending, click, silence, clipping, wrong length) again with other seeds, up "
+        "to N times; default 0, no checks",
+    )
+
+
+def speaker_of(options: argparse.Namespace, engine: Engine, *, progress: bool = False) -> SpeakWithRetries:
+    """Return what speaks plans, with the retries of the options; raises InputError for a number out of range."""
+    speak = partial(engine.generate_plans, on_step=show_progress) if progress else engine.generate_plans
+    return SpeakWithRetries(speak, options.retries)
+
+
+def with_retries(identity: str, options: argparse.Namespace) -> str:
+    """Return what identifies results: the model, and whether faulty ones are replaced."""
+    return f"{identity} retries {options.retries}" if options.retries else identity
+
+
+def add_redo_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --redo and --keep-parts. what: "line" or "part"."""
+    parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished parts, for later edits")
+    parser.add_argument(
+        "--redo",
+        default="",
+        metavar="NUMBER=SEED",
+        help=f"speak {what}s again with another seed and leave the others as they are, e.g. 3=99,7=5",
     )
 
 

@@ -10,7 +10,7 @@ given voices, then other long lines, then short ones. Each run is one batch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..constants import SAMPLE_RATE
@@ -19,7 +19,18 @@ from ..text.normalise import changes_note
 from ..text.script import Script, ScriptLine
 from ..types import GenerationRequest, Speech, VoicePrompt, Waveform
 from .cast import Cast
-from .lines import PlanRequests, SpeakRequests, SpokenLine, equal_gains, estimated_seconds, joined, naming_line, placed
+from .lines import (
+    MAX_PEAK,
+    PlanRequests,
+    SpeakRequests,
+    SpokenLine,
+    equal_gains,
+    estimated_seconds,
+    joined,
+    naming_line,
+    placed,
+)
+from .redo import check_redo
 
 SHORT_SECONDS = 2.0
 _SEEDS = 2**64
@@ -55,30 +66,50 @@ def speak_dialogue(
     plan: PlanRequests,
     speak: SpeakRequests,
     options: DialogueOptions | None = None,
+    *,
+    redo: Mapping[int, int] | None = None,
 ) -> Dialogue:
     """Return the script as it is spoken by the cast.
 
     plan, speak: as `Engine.plan` and `Engine.generate`. base: everything that neither the script nor the cast sets; its
-    seed counts up from line to line, so that a line
-    with a seed of its own leaves the others as they are. Raises InputError or TextError, which name the line, before
-    anything is spoken.
+    seed counts up from line to line, so that a line with a seed of its own leaves the others as they are. redo: {number
+    of a line: seed}; these lines are spoken again when all others are there, which keep every sample. Raises InputError
+    or TextError, which name the line, before anything is spoken.
     """
-    options = _checked(options or DialogueOptions())
+    options, redo = _checked(options or DialogueOptions()), redo or {}
+    check_redo(redo, [line.number for line in script.lines], "line")
     work = _Work(script.lines, _requests(script, cast, base), plan, speak, options.context)
-    speeches = work.run()
-    lines = placed(
-        [
-            SpokenLine(line.number, line.speaker, line.text, request, speech, silence)
-            for line, request, speech, silence in zip(
-                script.lines, work.requests, speeches, _silences(script.lines, options)
-            )
-        ]
-    )
-    gains = equal_gains(lines) if options.equal_loudness else ()
+    silences = _silences(script.lines, options)
+    first = _spoken(script.lines, work.requests, work.run(), silences)
+    gains = equal_gains(first) if options.equal_loudness else [1.0] * len(first)
+    lines = _spoken(script.lines, work.requests, work.again(redo), silences) if redo else first
+    if redo:
+        gains = [_within_peak(gain, line) for gain, line in zip(gains, lines)]
     waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE), gains=gains)
     changes = [change for line in lines for change in line.speech.normalised]
     notes = (changes_note(changes),) if changes else ()
     return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), notes)
+
+
+def _spoken(
+    lines: Sequence[ScriptLine],
+    requests: Sequence[GenerationRequest],
+    speeches: Sequence[Speech],
+    silences: Sequence[int],
+) -> tuple[SpokenLine, ...]:
+    """Return the lines with their places."""
+    return placed(
+        [
+            SpokenLine(line.number, line.speaker, line.text, request, speech, silence)
+            for line, request, speech, silence in zip(lines, requests, speeches, silences)
+        ]
+    )
+
+
+def _within_peak(gain: float, line: SpokenLine) -> float:
+    """Return the gain, or a lower one with which a line that was spoken again does not clip."""
+    peak = float(line.samples.abs().max()) if gain != 1 else 0.0
+    return min(gain, MAX_PEAK / peak) if peak else gain
 
 
 def _checked(options: DialogueOptions) -> DialogueOptions:
@@ -149,6 +180,18 @@ class _Work:
         for i, voice in contexts.items():
             self.requests[i] = replace(self.requests[i], voice=voice)
         self._speak(sorted(contexts))
+        return [self.done[i] for i in range(len(self.lines))]
+
+    def again(self, redo: Mapping[int, int]) -> list[Speech]:
+        """Return the speech of every line, with some spoken again: {number: seed}. The others stay as they are.
+
+        A line that gave its speaker a voice is spoken again with that voice.
+        """
+        chosen = [i for i, line in enumerate(self.lines) if line.number in redo]
+        for i in chosen:
+            voice = self.requests[i].voice or self.done[i].voice
+            self.requests[i] = replace(self.requests[i], voice=voice, seed=redo[self.lines[i].number])
+        self._speak(chosen)
         return [self.done[i] for i in range(len(self.lines))]
 
     def _voiced(self, index: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -27,11 +27,13 @@ from ..text.normalise import changes_note
 from ..types import Change, GenerationPlan, GenerationRequest, Speech, VoicePrompt
 from .lines import MAX_PEAK, PlanRequests, speech_level
 from .parts import Part, Parts, part_key, to_int16
+from .redo import check_redo
 
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
 VOICE_FRAMES = 2 * FRAME_RATE  # the least that makes a voice, if a longer part is there
 MAX_GAIN = 2.0  # and its inverse; more would raise noise
 _SEEDS = 2**64
+_AGAIN = -1  # stands for the first part that is made, when it is made again
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
 CHAPTER_SECONDS = 1.0  # of silence before a chapter's heading, and half of it after
 
@@ -158,14 +160,22 @@ def _parts_of(plan: GenerationPlan, chapter: int, first: int, *, number: int, se
 
 
 def speak_long(
-    long: LongPlan, speak: SpeakPlans, store: Parts, *, model: str, on_part: OnPart | None = None
+    long: LongPlan,
+    speak: SpeakPlans,
+    store: Parts,
+    *,
+    model: str,
+    on_part: OnPart | None = None,
+    redo: Mapping[int, int] | None = None,
 ) -> list[MadePart]:
     """Make every part that the store lacks, in order, and return where all of them lie.
 
     model: identifies the weights and how they compute (`part_key`). on_part: called for each part in order, as soon as
-    it is there; may raise to cancel. Afterwards `samples_of` reads the recording.
+    it is there; may raise to cancel. redo: {number of a part, from 1: seed}; the samples of all others stay as they
+    are. Afterwards `samples_of` reads the recording.
     """
-    work = _Work(long, store, model)
+    check_redo(redo or {}, range(1, len(long.parts) + 1), "part")
+    work = _Work(long, store, model, {number - 1: seed for number, seed in (redo or {}).items()})
     start, made_frames = time.monotonic(), 0
     while work.waiting:
         batch = work.next_batch()
@@ -206,10 +216,11 @@ def _first_to_make(long: LongPlan) -> int:
 class _Work:
     """The state of one run. waiting: parts not looked at yet. made: those that are there, in order from the first."""
 
-    def __init__(self, long: LongPlan, store: Parts, model: str) -> None:
+    def __init__(self, long: LongPlan, store: Parts, model: str, redo: Mapping[int, int]) -> None:
         self.long, self.store, self.model, self.made = long, store, model, list[MadePart]()
-        self.first = _first_to_make(long)
-        self.waiting = [self.first, *(i for i in range(len(long.parts)) if i != self.first)]
+        self.first, self.redo = _first_to_make(long), redo
+        again = [_AGAIN] if self.first in redo else []  # after the others have its voice and level
+        self.waiting = [self.first, *again, *(i for i in range(len(long.parts)) if i != self.first)]
         self._voice: VoicePrompt | None = None
         self._new, self._batch, self._level, self._end = set[int](), 1, 0.0, 0
 
@@ -245,12 +256,13 @@ class _Work:
         """Place every part that is there and follows the last one, and report it."""
         end = min([*self.waiting, len(self.long.parts)])
         for index in range(len(self.made), end):
-            planned, key = self.long.parts[index], self._key(index)
+            planned, shown = self.long.parts[index], self._shown(index)
+            key = self._key(shown)
             part = self.store.read(key)
             assert part is not None, "just written or found"
             start = self._end + planned.silence
             self._end = start + len(part.samples)
-            is_new, seed = index in self._new, planned.plan.seed
+            is_new, seed = shown in self._new, self._plan(shown).seed
             self.made.append(MadePart(planned.text, planned.chapter, start, self._end, key, seed, is_new))
             self.store.reported(key)
             if on_part is not None:
@@ -266,11 +278,17 @@ class _Work:
             label = language_label(first.plan.language) if first.plan.language else ""
             self._voice = VoicePrompt(part.codes, first.text, SPEECH_RMS, language=label)
 
+    def _shown(self, index: int) -> int:
+        return _AGAIN if index == self.first and index in self.redo else index
+
     def _plan(self, index: int) -> GenerationPlan:
-        plan = self.long.parts[index].plan
-        if index == self.first or self._voice is None:
+        place = self.first if index == _AGAIN else index
+        plan = self.long.parts[place].plan
+        if index == self.first:
             return plan
-        return replace(plan, request=replace(plan.request, voice=self._voice))
+        if place in self.redo:
+            plan = replace(plan, seed=self.redo[place], request=replace(plan.request, seed=self.redo[place]))
+        return plan if self._voice is None else replace(plan, request=replace(plan.request, voice=self._voice))
 
     def _key(self, index: int) -> str:
         return part_key(self._plan(index), model=self.model, level=0.0 if index == self.first else self._level)

@@ -74,16 +74,17 @@ class PartsInMemory:
 
 
 class PartStore:
-    """The parts in a folder, which is made when the first one is written."""
+    """The parts in a folder, which is made when the first one is written. used: the keys that were read or written."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.used = folder, dict[str, None]()
 
     def read(self, key: str) -> Part | None:
         """Return the part with that key; None if there is none or it is damaged."""
         path = self._path(key)
         if not os.path.lexists(path):
             return None
+        self.used[key] = None
         try:
             tensors, metadata = read_small_tensors(path, limit=_MAX_BYTES)
             part = _checked(tensors)
@@ -98,6 +99,7 @@ class PartStore:
     def write(self, key: str, part: Part) -> None:
         """Write a part; raises FileError."""
         make_folder(self.folder)
+        self.used[key] = None
         write_tensors(self._path(key), {"samples": part.samples, "codes": part.codes}, _metadata(key, part))
 
     def reported(self, key: str) -> None:

@@ -86,3 +86,19 @@ def test_a_stopped_run_resumes_to_the_same_files(run: Run, monkeypatch: pytest.M
     assert f"{calls[0]} from an earlier run" in result.stdout
     assert {name: (run.folder / name).read_bytes() for name in names} == whole
     assert not (run.folder / "talk.wav.parts").exists()
+
+
+def test_one_line_is_spoken_again_and_the_rest_stays(run: Run) -> None:
+    def samples() -> list[bytes]:
+        times = json.loads((run.folder / "dialogue.wav.json").read_text(encoding="utf-8"))
+        with wave.open(str(run.folder / "dialogue.wav")) as file:
+            whole = file.readframes(file.getnframes())
+        return [whole[2 * round(one["start"] * 24_000) : 2 * round(one["end"] * 24_000)] for one in times["lines"]]
+
+    assert run("dialogue", "talk.txt", "--steps", 2, "--seed", 3, "--keep-parts").returncode == 0
+    before, parts = samples(), run.folder / "dialogue.wav.parts"
+    assert len(list(parts.iterdir())) == 3
+    result = run("dialogue", "talk.txt", "--steps", 2, "--seed", 3, "--redo", "1=99")
+    assert "3 from an earlier run" in result.stdout
+    assert [a == b for a, b in zip(before, samples())] == [False, True, True]
+    assert not parts.exists()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from omnivoice.engine import Engine
+from omnivoice.productions.checks import Finding
 from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
@@ -121,3 +122,45 @@ def test_a_stream_has_no_file(run: Run) -> None:
     result = run("speak", "Hello.", "--stream", "-o", "a.wav")
     assert result.returncode == 2
     assert "not allowed with argument" in result.stderr
+
+
+def test_one_part_is_made_again_and_the_rest_stays(run: Run) -> None:
+    narrate(run, "--keep-parts")
+    before, _ = parts_of(run)
+    assert "4 of 5 parts from an earlier run" in narrate(run, "--redo", "3=99").stdout
+    after, _ = parts_of(run)
+    assert [a == b for a, b in zip(before, after)] == [True, True, False, True, True]
+    assert len(list((run.folder / "book.wav.parts").iterdir())) == 1  # the part that was replaced
+    for given, message in (("9=1", "redo names part 9"), ("x", "redo must be number=seed pairs")):
+        result = narrate(run, "--redo", given)
+        assert (result.returncode, message in result.stderr) == (1, True)
+
+
+def parts_of(run: Run) -> tuple[list[bytes], dict]:
+    """Return the samples of each part of the WAV file, and the times."""
+    times = json.loads((run.folder / "book.wav.json").read_text(encoding="utf-8"))
+    with wave.open(str(run.folder / "book.wav")) as file:
+        samples = file.readframes(file.getnframes())
+    places = [tuple(round(line[end] * 24_000) for end in ("start", "end")) for line in times["lines"]]
+    return [samples[2 * start : 2 * end] for start, end in places], times
+
+
+@pytest.mark.parametrize("command", [("speak", "Hello there."), ("narrate", "book.txt"), ("batch", "list.jsonl")])
+def test_retries_are_reported(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two seeds of each text have a fault here, so the third is used."""
+    tries: dict[str, int] = {}
+
+    def faulty(plan: GenerationPlan, speech: Speech) -> tuple[Finding, ...]:
+        text = plan.chunks[0].text
+        tries[text] = tries.get(text, 0) + 1
+        return (Finding("click", "it clicks", 0.0),) if tries[text] <= 2 else ()
+
+    monkeypatch.setattr("omnivoice.productions.takes.check_speech", faulty)
+    (run.folder / "list.jsonl").write_text('{"id": "a", "text": "Hello there."}\n', encoding="utf-8")
+    result = run(*command, "--retries", 2, "--seed", 0, "--steps", 2)
+    told = result.stderr + "".join(one.read_text() for one in run.folder.glob("speech/manifest.jsonl"))
+    assert result.returncode == 0
+    assert "was rejected: it clicks" in told and "is used" in told
+    assert set(tries.values()) == {3}
+    refused = run(*command, "--retries", 99)
+    assert (refused.returncode, "retries must be 0-16, got 99" in refused.stderr) == (1, True)

@@ -188,3 +188,44 @@ def test_what_the_normalisation_changed_is_noted(normalise: bool) -> None:
         "A 2: I have 3 cats and a dog here.\nA 2: It was $5 for all of them.", [Speaker("A 2")], normalise=normalise
     )
     assert dialogue.notes == (("normalised: “3” → “three”, “$5” → “five dollars”",) if normalise else ())
+
+
+class Noise(FakeSpeech):
+    """As `FakeSpeech`, with samples that depend on text, seed and voice."""
+
+    def _speak(self, request: GenerationRequest) -> Speech:
+        speech = super()._speak(request)
+        code = int(request.voice.codes[0, 0]) if request.voice else 0
+        noise = torch.Generator().manual_seed(hash((request.text, request.seed, code)) % 2**62)
+        samples = 0.05 * torch.randn(speech.waveform.samples.shape, generator=noise)
+        return replace(speech, waveform=Waveform(samples, SAMPLE_RATE))
+
+
+@pytest.mark.parametrize("redo", [{1: 99}, {3: 99}, {4: 99}, {6: 99}, {2: 7, 5: 8}], ids=str)
+@pytest.mark.parametrize("equal", [False, True])
+@pytest.mark.parametrize("voices", [(voice(1), voice(2)), (None, None), (voice(1), None)])
+def test_lines_spoken_again_leave_all_others_as_they_are(redo: dict[int, int], equal: bool, voices: tuple) -> None:
+    """Line 1 and 2 give the voices where there are none, lines 3 and 4 are short and continue them."""
+    script = parse_script(f"A: {LONG}\nB: {LONG}!\nA: Yes.\nB: No.\nA: {LONG} So.\nB: {LONG} No.", ["A", "B"])
+    cast = Cast(tuple(Speaker(name, one) for name, one in zip("AB", voices)))
+    base, options = GenerationRequest("", seed=7, language="en"), DialogueOptions(equal_loudness=equal)
+    plain = speak_dialogue(script, cast, base, plan, Noise(), options)
+    fake = Noise()
+    again = speak_dialogue(script, cast, base, plan, fake, options, redo=redo)
+    assert {request.text: request.seed for request in fake.runs[-1]} == {
+        script.lines[number - 1].text: seed for number, seed in redo.items()
+    }
+    assert all(request.voice is not None for request in fake.runs[-1])
+    for old, new in zip(plain.lines, again.lines):
+        same = torch.equal(
+            plain.waveform.samples[:, old.start : old.end], again.waveform.samples[:, new.start : new.end]
+        )
+        assert same == (new.number not in redo)
+        assert new.request.seed == redo.get(new.number, old.request.seed)
+
+
+def test_a_line_that_is_not_there_cannot_be_spoken_again() -> None:
+    script, fake = parse_script(f"A: {LONG}", ["A"]), FakeSpeech()
+    with pytest.raises(InputError, match="redo names line 2, which is not spoken"):
+        speak_dialogue(script, Cast((Speaker("A"),)), GenerationRequest("", seed=1), plan, fake, redo={2: 5})
+    assert fake.runs == []

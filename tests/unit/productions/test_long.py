@@ -214,3 +214,35 @@ def test_what_the_normalisation_changed_is_noted_once_for_the_whole_text() -> No
     assert [part.text for part in long.parts] == ["Part two", "I have three of them.", "Part four", "And three more."]
     assert long.notes == ("normalised: “2” → “two”, “3” → “three”, “4” → “four”",)
     assert plan_long(GenerationRequest(text, seed=1, language="en"), plan).notes == ()
+
+
+@pytest.mark.parametrize("voice", [None, VOICE])
+@pytest.mark.parametrize("redo", [{1: 99}, {2: 99}, {5: 70, 9: 80}, {1: 40, 3: 50}], ids=str)
+@pytest.mark.parametrize("kept", [False, True])
+def test_parts_made_again_leave_the_bytes_of_all_others(
+    tmp_path: Path, voice: VoicePrompt | None, redo: dict[int, int], kept: bool
+) -> None:
+    made, whole, _ = spoken(tmp_path / "a", voice=voice)
+    fake, store = FakeSpeech(), PartStore(tmp_path / ("a" if kept else "b"))
+    long = plan_long(GenerationRequest(TEXT, voice=voice, seed=3), plan)
+    again = speak_long(long, fake, store, model="m", redo=redo)
+    if kept:
+        assert sorted(one.seed for one in fake.plans) == sorted(redo.values())
+    changed = torch.cat(list(samples_of(again, store, tail=long.tail)))
+    for number, (old, new) in enumerate(zip(made, again), 1):
+        assert torch.equal(whole[old.start : old.end], changed[new.start : new.end]) == (number not in redo)
+        assert new.start - (again[number - 2].end if number > 1 else 0) == long.parts[number - 1].silence
+        assert new.seed == redo.get(number, old.seed)
+    levels = [speech_level([changed[None, one.start : one.end].float()]) for one in again]
+    assert max(levels) / min(levels) < 1.13  # 1 dB
+    store.remove([*store.used])
+    assert kept or not store.folder.exists()
+
+
+@pytest.mark.parametrize("number", [0, 41, 1000])
+def test_a_part_that_is_not_there_cannot_be_made_again(tmp_path: Path, number: int) -> None:
+    fake = FakeSpeech()
+    long = plan_long(GenerationRequest("One sentence.", seed=3), plan)
+    with pytest.raises(InputError, match=f"redo names part {number}, which is not spoken: the parts are 1 to 1"):
+        speak_long(long, fake, PartStore(tmp_path), model="m", redo={number: 1})
+    assert fake.batches == []
