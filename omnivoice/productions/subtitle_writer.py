@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 
 from .cue_times import time_text
 from .cues import Cue
+
+_ARROW = re.compile(r"(?=.*\d).*(?:[-=\u2013\u2014] ?>|[\u2192\u21d2])")
+_HEAD = re.compile("[>\u2192\u21d2]")
+_OTHER_ARROW = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 
 
 def srt_text(cues: Sequence[Cue]) -> str:
@@ -15,7 +20,7 @@ def srt_text(cues: Sequence[Cue]) -> str:
     for number, cue in enumerate(cues, 1):
         speaker = f"{cue.speaker}: " if cue.speaker else ""
         times = f"{time_text(cue.start_ms)} --> {time_text(cue.end_ms)}"
-        blocks.append(f"{number}\n{times}\n{speaker}{cue.text}\n")
+        blocks.append(f"{number}\n{times}\n{speaker}{_text(cue)}\n")
     return "\n".join(blocks)
 
 
@@ -25,5 +30,11 @@ def vtt_text(cues: Sequence[Cue]) -> str:
     for number, cue in enumerate(cues, 1):
         speaker = f"<v {html.escape(cue.speaker, quote=False)}>" if cue.speaker else ""
         times = f"{time_text(cue.start_ms, '.')} --> {time_text(cue.end_ms, '.')}"
-        blocks.append(f"{number}\n{times}\n{speaker}{html.escape(cue.text, quote=False)}\n")
+        blocks.append(f"{number}\n{times}\n{speaker}{html.escape(_text(cue), quote=False)}\n")
     return "\n".join(blocks)
+
+
+def _text(cue: Cue) -> str:
+    """Return the text of a cue. A row with an arrow and a digit, which may be taken for times, gets other arrows."""
+    rows = cue.text.split("\n")
+    return "\n".join(_HEAD.sub(_OTHER_ARROW, row) if _ARROW.search(row) else row for row in rows)

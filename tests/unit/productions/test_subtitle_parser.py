@@ -538,6 +538,13 @@ def test_what_is_written_is_read_back(rows: list[tuple[int, int, str, str | None
         assert found.unspoken == ()
 
 
+@pytest.mark.parametrize("row", ["00:01.0 --> 00:02.0", "1:2.5 --> soon:1", "00:01.0 -> 00:02.0", "1:02 \u2192 2:03"])
+def test_a_text_like_times_is_not_written_as_times(row: str) -> None:
+    cues = [Cue(1, 0, 1000, f"One\n{row}\ntwo")]
+    for text in (srt_text(cues), vtt_text(cues)):
+        assert [cue.text for cue in parse_subtitles(text).cues] == [re.sub("[>\u2192]", "\u203a", cues[0].text)]
+
+
 def test_the_written_files_exactly() -> None:
     cues = [Cue(7, 1000, 2500, "Hi & bye", "Alice"), Cue(9, 3_600_000, 3_661_001, "One\ntwo")]
     assert srt_text(cues) == (
