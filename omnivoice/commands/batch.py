@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
+from ..intake.folders import make_folder
+from ..intake.limits import shown
 from ..productions.batch import Batch, BatchResult
 from ..productions.batch_rows import read_rows
 from ..train.trainer import clock
@@ -46,6 +48,7 @@ def run(options: argparse.Namespace) -> None:
     """Speak the rows, name those that fail, and raise InputError at the end if any did."""
     check_voice_options(options)
     rows, start = read_rows(Path(options.list)), time.monotonic()
+    make_folder(options.output)  # refused now, not after the model is loaded
     world = place_in_world()
     if world.size > 1 and options.device == "cuda":
         options.device = f"cuda:{world.local_rank}"
@@ -65,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         size=world.size,
     )
     result = batch.run(rows, show_progress)
-    for warning in (*warnings, *_unknown(result)):
+    for warning in (*warnings, *_warnings(result, batch.manifest.name)):
         print(f"warning: {warning}", file=sys.stderr)
     took, speech = clock(round(time.monotonic() - start)), clock(round(result.seconds))
     before = f", {result.skipped} were there already" if result.skipped else ""
@@ -73,9 +76,11 @@ def run(options: argparse.Namespace) -> None:
     _report_failures(result, batch.manifest.name)
 
 
-def _unknown(result: BatchResult) -> list[str]:
-    keys = ", ".join(result.unknown)
-    return [f"these keys of the list are not used: {keys}"] if keys else []
+def _warnings(result: BatchResult, manifest: str) -> list[str]:
+    keys = ", ".join(map(shown, result.unknown))
+    unknown = [f"these keys of the list are not used: {keys}"] if keys else []
+    count = "1 line has" if result.warned == 1 else f"{result.warned} lines have"
+    return [*unknown, *([f"{count} warnings; {manifest} has them"] if result.warned else [])]
 
 
 def _report_failures(result: BatchResult, manifest: str) -> None:

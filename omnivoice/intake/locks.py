@@ -1,7 +1,7 @@
 """A lock on a folder, which one process holds at a time.
 
 The operating system keeps the lock, so it ends with its process, even one that was killed. The file in the folder only
-names the holder for messages. It stays when the lock ends, and never locks anything by being there.
+names the holder for messages. It never locks anything by being there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import logging
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from os import PathLike
 from types import TracebackType
 
@@ -66,6 +67,9 @@ def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
         raise write_error(where, 0, error) from error
     try:
         _take(handle)
+        if not _is_at(handle, where):  # the run that held it has removed it meanwhile
+            os.close(handle)
+            return lock_folder(folder, name)
     except OSError as error:
         if error.errno in _NO_LOCKS:
             _LOG.warning("a second run in %s would not be noticed: its disk has no locks", shown_name(where.parent))
@@ -81,6 +85,25 @@ def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
         os.ftruncate(handle, 0)
         os.write(handle, _own_name())
     return FolderLock(handle)
+
+
+@contextlib.contextmanager
+def only_run(folder: str | PathLike[str], name: str = "in-use.lock") -> Iterator[None]:
+    """Hold the lock on a folder and remove its file at the end; raises what `lock_folder` raises."""
+    where = as_path(folder) / name
+    with lock_folder(folder, name):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # Windows removes no open file; there it stays
+                os.unlink(where)
+
+
+def _is_at(handle: int, where: str | PathLike[str]) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(where))
+    except FileNotFoundError:
+        return False
 
 
 def _take(handle: int) -> None:

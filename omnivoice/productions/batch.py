@@ -11,24 +11,25 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import DeviceMemoryError, NumericError, OmniVoiceError
-from ..intake.audio_files import write_wav
-from ..intake.files import append_line, file_size, file_stamp, write_atomic
+from ..errors import DiskFullError, FileError, OmniVoiceError
+from ..intake.audio_files import AI_COMMENT, write_wav
+from ..intake.files import append_line, file_size, file_stamp, read_bytes
 from ..intake.folders import make_folder
+from ..intake.limits import MAX_AUDIO_BYTES
+from ..intake.locks import only_run
 from ..types import GenerationRequest, Speech, VoicePrompt
-from .batch_rows import Row, manifest_entries
+from .batch_rows import FAILED, SPOKEN, Row, manifest_entries, mend_manifest
+from .keys import request_key
 from .lines import PlanRequests, SpeakRequests
-from .parts import voice_digest
 
 MAX_BATCH = 32  # rows spoken in one run; the engine splits it where memory is short
 _SEEDS = 2**64
 MANIFESTS = "manifest*.jsonl"
-_OK, _FAILED = "spoken", "failed"
 
 
 class LoadVoice(Protocol):
@@ -39,10 +40,12 @@ class LoadVoice(Protocol):
 
 @dataclass
 class BatchResult:
-    """What a run did. spoken, skipped: numbers of rows. failed: {name: reason}. unknown: keys that were not used."""
+    """What a run did. spoken, skipped, warned: numbers of rows. failed: {name: reason}. unknown: keys that were not
+    used."""
 
     spoken: int = 0
     skipped: int = 0
+    warned: int = 0
     seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, None] = field(default_factory=dict)
@@ -77,9 +80,15 @@ class Batch:
         return self.folder / f"manifest{suffix}.jsonl"
 
     def run(self, rows: Sequence[Row], on_rows: OnRows | None = None) -> BatchResult:
-        """Speak this process's share of the rows that have no file yet; raises FileError if nothing can be written."""
+        """Speak this process's share of the rows that have no file yet.
+
+        Raises FileError if nothing can be written, LockedError while another run writes the same manifest.
+        """
         make_folder(self.folder)
-        own = [row for index, row in enumerate(rows) if index % self.size == self.rank]
+        with only_run(self.folder, f".{self.manifest.name}.lock"):
+            return self._run([row for index, row in enumerate(rows) if index % self.size == self.rank], on_rows)
+
+    def _run(self, own: Sequence[Row], on_rows: OnRows | None) -> BatchResult:
         work, result = _Work(self), BatchResult()
         for first in range(0, len(own), MAX_BATCH):
             work.speak(own[first : first + MAX_BATCH], result)
@@ -89,17 +98,15 @@ class Batch:
 
 
 class _Work:
-    """finished: {name: entry} of the rows that any process has spoken. noted: (line, reason) of failures."""
+    """finished: {name: entry} of what any process has spoken. noted: {name: the last entry of this process}."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch, self._voices = batch, dict[tuple[str, str, str], VoicePrompt]()
         names = sorted(name for name in os.listdir(batch.folder) if fnmatch(name, MANIFESTS))
         entries = [entry for name in names for entry in manifest_entries(batch.folder / name)]
-        self.finished = {entry["id"]: entry for entry in entries if entry.get("status") == _OK}
-        own = {(entry["id"], entry.get("line")): entry for entry in manifest_entries(batch.manifest)}
-        self.noted = {(entry.get("line"), entry.get("reason")) for entry in own.values()}
-        if own:  # without lines that a kill cut short
-            write_atomic(batch.manifest, "".join(f"{_line(entry)}\n" for entry in own.values()).encode())
+        self.finished = {entry["id"]: entry for entry in entries if entry.get("status") == SPOKEN}
+        mend_manifest(batch.manifest)
+        self.noted = {entry["id"]: entry for entry in manifest_entries(batch.manifest)}
 
     def speak(self, rows: Sequence[Row], result: BatchResult) -> None:
         """Speak the rows that need it together, and alone if that fails, so that only the faulty one fails."""
@@ -111,10 +118,11 @@ class _Work:
                     self._fail(row, row.fault, result)
                     continue
                 request = self._request(row)
-                key = self._key(request)
+                key = request_key(request, model=self.batch.model)
                 if self._is_finished(row, key):
                     result.skipped += 1
                     continue
+                self._check_target(row)
                 self.batch.plan([request])
                 waiting.append((row, request, key))
             except OmniVoiceError as error:
@@ -122,7 +130,7 @@ class _Work:
         try:
             speeches = self.batch.speak([request for _, request, _ in waiting]) if waiting else []
             pairs = list(zip(waiting, speeches))
-        except (NumericError, DeviceMemoryError):
+        except OmniVoiceError:
             pairs = self._one_by_one(waiting, result)
         for (row, request, key), speech in pairs:
             self._write(row, request, key, speech, result)
@@ -163,43 +171,54 @@ class _Work:
             self._voices[place] = self.batch.load_voice(place[0], place[1])
         return self._voices[place]
 
-    def _key(self, request: GenerationRequest) -> str:
-        values = {name: value for name, value in vars(request).items() if name not in ("voice", "design", "sampling")}
-        voice = None if request.voice is None else voice_digest(request.voice)
-        whole = (values, voice, str(request.design), asdict(request.sampling), self.batch.model)
-        return hashlib.sha256(repr(whole).encode()).hexdigest()[:32]
-
     def _is_finished(self, row: Row, key: str) -> bool:
         entry = self.finished.get(row.name, {})
         size = file_size(self._path(row))
         return entry.get("key") == key and 0 < size == entry.get("bytes")
 
+    def _check_target(self, row: Row) -> None:
+        """Raise FileError if the row's file is there and no batch has made it, such as a recording."""
+        path = self._path(row)
+        if row.name in self.finished or not os.path.lexists(path):
+            return
+        if AI_COMMENT.encode() not in read_bytes(path, limit=MAX_AUDIO_BYTES):
+            raise FileError(f"{path.name} is there already and was not made by batch: use another id or output folder")
+
     def _path(self, row: Row) -> Path:
         return self.batch.folder / f"{row.name}.wav"
 
     def _write(self, row: Row, request: GenerationRequest, key: str, speech: Speech, result: BatchResult) -> None:
-        path = write_wav(self._path(row), speech.waveform)
+        try:
+            path = write_wav(self._path(row), speech.waveform)
+        except DiskFullError:
+            raise
+        except FileError as error:
+            self._fail(row, str(error), result)
+            return
+        warnings = [*(request.voice.warnings if request.voice else ()), *speech.warnings]
         entry = {
             "id": row.name,
             "line": row.line,
-            "status": _OK,
+            "status": SPOKEN,
             "file": path.name,
             "seconds": round(speech.seconds, 4),
             "seed": speech.seed,
             "text": request.text,
-            "warnings": list(speech.warnings),
+            "warnings": warnings,
             "normalised": [[change.original, change.spoken] for change in speech.normalised],
             "bytes": file_size(path),
             "key": key,
         }
         append_line(self.batch.manifest, _line(entry))
         result.spoken += 1
+        result.warned += bool(warnings)
         result.seconds += speech.seconds
 
     def _fail(self, row: Row, reason: str, result: BatchResult) -> None:
         result.failed[f"line {row.line}, {row.name}"] = reason
-        if (row.line, reason) not in self.noted:
-            entry = {"id": row.name, "line": row.line, "status": _FAILED, "reason": reason}
+        before = self.noted.get(row.name, {})
+        if (before.get("line"), before.get("reason")) != (row.line, reason):
+            entry = {"id": row.name, "line": row.line, "status": FAILED, "reason": reason}
             append_line(self.batch.manifest, _line(entry))
 
 

@@ -9,19 +9,21 @@ failure.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, InputError, OmniVoiceError, TextError
-from ..intake.files import read_bytes
+from ..intake.files import read_bytes, write_atomic
 from ..intake.limits import MAX_BATCH_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import check_file_name, shown_name
 from ..intake.strict_json import parse_json
 
 TEXTS = ("id", "text", "ref_audio", "ref_text", "instruct", "language_id", "voice")
 NUMBERS = ("duration", "speed", "seed")
+SPOKEN, FAILED = "spoken", "failed"  # how a row ended, in the manifest
 NAMES = {"language_name": "language_id", "language": "language_id"}  # other spellings
 
 
@@ -65,18 +67,20 @@ def _unique(rows: Iterator[Row]) -> Iterator[Row]:
 
 
 def _row(number: int, line: bytes) -> Row:
-    default = f"line-{number:06d}"
+    name = f"line-{number:06d}"
     try:
         if len(line) > MAX_ROW_CHARS:
             raise TextError(f"it has {len(line)} bytes, at most {MAX_ROW_CHARS} are allowed: use narrate for it")
         table = parse_json(line, "the row")
         if not isinstance(table, dict):
             raise InputError('it is not an object: write for example {"id": "a1", "text": "Hello."}')
+        given = table.get("id")
+        if type(given) is int or (isinstance(given, str) and given):
+            name = check_file_name(str(given))
         values, unknown = _values(table)
-        name = check_file_name(values.get("id", default))
         return Row(number, name, values, unknown)
     except OmniVoiceError as error:
-        return Row(number, default, fault=str(error))
+        return Row(number, name, fault=str(error))
 
 
 def _values(table: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -86,10 +90,8 @@ def _values(table: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...
         name = NAMES.get(key, key)
         if name not in TEXTS and name not in NUMBERS:
             unknown.append(key)
-        elif value is None or value == "":
+        elif value is None or value == "" or (name == "id" and type(value) is int):
             continue
-        elif name == "id" and type(value) is int:
-            values[name] = str(value)
         elif name in TEXTS and not isinstance(value, str):
             raise InputError(f"{key} must be a text, got {shown(value)}")
         elif name in NUMBERS and type(value) not in (int, float):
@@ -106,15 +108,31 @@ def _values(table: Mapping[str, object]) -> tuple[dict[str, Any], tuple[str, ...
 
 
 def manifest_entries(path: Path) -> list[Mapping[str, Any]]:
-    """Return the entries of a manifest; lines cut short by a kill, and other faulty ones, are left out."""
-    try:
-        data = read_bytes(path, limit=MAX_MANIFEST_BYTES)
-    except FileError:
-        return []
-    entries: list[Mapping[str, Any]] = []
-    for line in data.splitlines():
-        with contextlib.suppress(FileError):
-            entry = parse_json(line, "the manifest")
-            if isinstance(entry, dict) and isinstance(entry.get("id"), str):
-                entries.append(entry)
-    return entries
+    """Return the entries that a batch has written into a manifest; nothing for a missing one.
+
+    Lines of others, and those that a kill cut short, are left out. Raises FileError if the manifest cannot be read.
+    """
+    return [entry for line in _manifest(path).splitlines() if (entry := _entry(line)) is not None]
+
+
+def mend_manifest(path: Path) -> None:
+    """Remove a last line that a kill cut short; raises FileError for a manifest of another program."""
+    data = _manifest(path)
+    lines = [line for line in data.splitlines() if line.strip()]
+    if lines and all(_entry(line) is None for line in lines) and (data.endswith(b"\n") or len(lines) > 1):
+        raise FileError(f"{shown_name(path)} in the output folder was not written by batch: choose another folder")
+    if data and not data.endswith(b"\n"):
+        whole = data + b"\n" if _entry(lines[-1]) else data[: data.rfind(b"\n") + 1]
+        write_atomic(path, whole)
+
+
+def _manifest(path: Path) -> bytes:
+    return read_bytes(path, limit=MAX_MANIFEST_BYTES) if os.path.lexists(path) else b""
+
+
+def _entry(line: bytes) -> Mapping[str, Any] | None:
+    with contextlib.suppress(FileError):
+        entry = parse_json(line, "the manifest")
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry.get("status") in (SPOKEN, FAILED):
+            return entry
+    return None

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ..intake.limits import MAX_TENSORS_BYTES
 from ..intake.strict_json import parse_json
 from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import GenerationPlan, OnStep, Speech, VoicePrompt, Waveform
-from .parts import voice_digest
+from .keys import plan_key
 from .subtitles import RunPlans
 
 FORMAT, FORMAT_VERSION = "omnivoice_speech", "1"
@@ -50,7 +50,7 @@ class KeptSpeech:
 
     def __call__(self, plans: Sequence[GenerationPlan], *, on_step: OnStep | None = None) -> list[Speech]:
         """Return the speech of every plan in order; raises FileError if nothing can be written."""
-        keys = [plan_key(plan, self._model) for plan in plans]
+        keys = [plan_key(plan, model=self._model) for plan in plans]
         found: dict[str, Speech | None] = {key: self._read(key, plan) for key, plan in zip(keys, plans)}
         missing = [(key, plan) for key, plan in zip(keys, plans) if found[key] is None]
         self.read += sum(found[key] is not None and key not in self._keys for key in keys)
@@ -66,7 +66,7 @@ class KeptSpeech:
 
     def speech_of(self, plan: GenerationPlan, /) -> Speech | None:
         """Return the speech of a plan that has run, None if it is not there any more."""
-        return self._read(plan_key(plan, self._model), plan)
+        return self._read(plan_key(plan, model=self._model), plan)
 
     def remove(self) -> None:
         """Remove what this run has used, and the folder if nothing else is in it."""
@@ -107,25 +107,6 @@ class KeptSpeech:
         metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, "content": content}
         write_tensors(self._path(key), tensors, {**metadata, "digest": _digest(key, tensors, content)})
         self.written += 1
-
-
-def plan_key(plan: GenerationPlan, model: str) -> str:
-    """Return a hash of everything that the speech of a plan depends on."""
-    request = plan.request
-    values = {
-        "chunks": [asdict(chunk) for chunk in plan.chunks],
-        "language": plan.language,
-        "instruct": plan.instruct,
-        "seed": plan.seed,
-        "tail": plan.tail_samples,
-        "target": plan.target_samples,
-        "voice": None if request.voice is None else voice_digest(request.voice),
-        "sampling": asdict(request.sampling),
-        "sound": [request.denoise, request.post_process, request.pad_seconds, request.fade_seconds],
-        "model": model,
-        "version": FORMAT_VERSION,
-    }
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _speech(tensors: dict[str, Tensor], content: Any, plan: GenerationPlan) -> Speech:

@@ -25,8 +25,9 @@ from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.languages import language_label
 from ..text.normalise import changes_note
 from ..types import Change, GenerationPlan, GenerationRequest, Speech, VoicePrompt
+from .keys import plan_key
 from .lines import MAX_PEAK, PlanRequests, speech_level
-from .parts import Part, Parts, part_key, to_int16
+from .parts import Part, Parts, to_int16
 from .redo import check_redo
 
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
@@ -170,7 +171,7 @@ def speak_long(
 ) -> list[MadePart]:
     """Make every part that the store lacks, in order, and return where all of them lie.
 
-    model: identifies the weights and how they compute (`part_key`). on_part: called for each part in order, as soon as
+    model: identifies the weights and how they compute (`plan_key`). on_part: called for each part in order, as soon as
     it is there; may raise to cancel. redo: {number of a part, from 1: seed}; the samples of all others stay as they
     are. Afterwards `samples_of` reads the recording.
     """
@@ -291,4 +292,4 @@ class _Work:
         return plan if self._voice is None else replace(plan, request=replace(plan.request, voice=self._voice))
 
     def _key(self, index: int) -> str:
-        return part_key(self._plan(index), model=self.model, level=0.0 if index == self.first else self._level)
+        return plan_key(self._plan(index), model=self.model, level=0.0 if index == self.first else self._level)

@@ -1,17 +1,15 @@
 """The finished parts of a long text on disk, one safetensors file each, so that a stopped run goes on where it was.
 
-A part's name is a hash of everything that its sound depends on: text, frames, seed, voice, settings, model, and the
-level that it is brought to. So no part can be out of date. The folder is not trusted: a part that is damaged or foreign
-is reported in the log and made again. Samples are stored as they will be in a 16-bit WAV file.
+A part's name is a hash of everything that its sound depends on (`keys`). The folder is not trusted: a part that is
+damaged or foreign is reported in the log and made again. Samples are stored as they will be in a 16-bit WAV file.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +23,6 @@ from ..intake.files import remove_file
 from ..intake.folders import make_folder, remove_empty_folder
 from ..intake.limits import MAX_AUDIO_SECONDS
 from ..intake.tensors import read_small_tensors, write_tensors
-from ..types import GenerationPlan, VoicePrompt
 
 FORMAT, FORMAT_VERSION = "omnivoice_part", "1"
 SUFFIX = ".safetensors"
@@ -113,33 +110,6 @@ class PartStore:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{SUFFIX}"
-
-
-def part_key(plan: GenerationPlan, *, model: str, level: float) -> str:
-    """Return the name of a part. plan: of one chunk. model: identifies the weights, and how they compute. level: the
-    speech level that it is brought to, 0 for its own."""
-    request, (chunk,) = plan.request, plan.chunks
-    values = {
-        "text": chunk.text,
-        "frames": chunk.frames,
-        "language": plan.language,
-        "instruct": plan.instruct,
-        "seed": plan.seed,
-        "voice": None if request.voice is None else voice_digest(request.voice),
-        "sampling": asdict(request.sampling),
-        "sound": [request.denoise, request.post_process, request.pad_seconds, request.fade_seconds],
-        "model": model,
-        "level": level,
-        "version": FORMAT_VERSION,
-    }
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def voice_digest(voice: VoicePrompt) -> str:
-    """Return a hash of what a voice does to speech."""
-    digest = hashlib.sha256(repr((voice.text, voice.rms, tuple(voice.codes.shape))).encode())
-    digest.update(voice.codes.contiguous().numpy().data)
-    return digest.hexdigest()
 
 
 def to_int16(samples: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def test_a_list_becomes_files_and_a_manifest(run: Run, root: Path) -> None:
     assert "out: 2 files" in result.stdout
     assert "failed: line 3, three: nothing to speak" in result.stderr
     assert "error: 1 line failed; manifest.jsonl has the reason of each" in result.stderr
-    assert "these keys of the list are not used: mood" in result.stderr
+    assert "these keys of the list are not used: 'mood'" in result.stderr
     made = {path.name: path.read_bytes() for path in (run.folder / "out").iterdir()}
     assert sorted(made) == ["manifest.jsonl", "one.wav", "two.wav"]
     again = run("batch", "list.jsonl", "-o", "out", "--steps", 2)
@@ -47,3 +47,13 @@ def test_the_rows_of_torchrun_are_shared(run: Run, monkeypatch: pytest.MonkeyPat
         assert f"out: {count} files" in run("batch", "list.jsonl", "-o", "out", "--steps", 1).stdout
     names = sorted(path.name for path in (run.folder / "out").iterdir())
     assert names == ["manifest-0-of-2.jsonl", "manifest-1-of-2.jsonl", *(f"r{i}.wav" for i in range(5))]
+
+
+@pytest.mark.parametrize("kind", ["file", "list"])
+def test_a_folder_that_cannot_be_used_is_refused_before_the_model_is_loaded(run: Run, kind: str) -> None:
+    (run.folder / "list.jsonl").write_text('{"text": "Hello."}')
+    (run.folder / "taken").write_text("notes")
+    arguments = ("list.jsonl", "-o", "taken") if kind == "file" else (".",)
+    result = run("batch", *arguments, "--model", "missing")
+    assert result.returncode == 1
+    assert ("the folder taken" if kind == "file" else "is a folder, not a file") in result.stderr

@@ -15,13 +15,15 @@ from types import SimpleNamespace
 import pytest
 
 from omnivoice.errors import FileError, LockedError
-from omnivoice.intake.locks import lock_folder
+from omnivoice.intake import locks
+from omnivoice.intake.locks import lock_folder, only_run
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "run.lock"
 HOLD = """
 import sys
-from omnivoice.intake.locks import lock_folder
+from omnivoice.intake import locks
+from omnivoice.intake.locks import lock_folder, only_run
 lock = lock_folder(sys.argv[1], "run.lock")
 print("held", flush=True)
 sys.stdin.read()
@@ -132,3 +134,30 @@ def test_windows_locks_a_byte_behind_the_text(tmp_path: Path, monkeypatch: pytes
         lock_folder(tmp_path, NAME)
     lock_folder(tmp_path, NAME).release()
     assert (tmp_path / NAME).stat().st_size == 0
+
+
+def test_only_run_removes_its_file_and_holds_the_lock_meanwhile(tmp_path: Path) -> None:
+    with only_run(tmp_path), pytest.raises(LockedError, match="is in use by process"), only_run(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ZeroDivisionError), only_run(tmp_path):
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be a lock on nothing, and a third run would get one of its own."""
+    take, calls = locks._take, list[int]()
+
+    def slow(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == 1:
+            (tmp_path / "x.lock").unlink()
+        take(handle)
+
+    monkeypatch.setattr(locks, "_take", slow)
+    with lock_folder(tmp_path, "x.lock"):
+        assert (len(calls), (tmp_path / "x.lock").exists()) == (2, True)
+        monkeypatch.undo()
+        with pytest.raises(LockedError):
+            lock_folder(tmp_path, "x.lock")

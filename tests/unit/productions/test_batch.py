@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from omnivoice.constants import SAMPLE_RATE
-from omnivoice.errors import FileError, InputError, NumericError
+from omnivoice.errors import DiskFullError, FileError, InputError, NumericError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.batch import Batch, BatchResult
 from omnivoice.productions.batch_rows import read_rows
@@ -225,7 +225,7 @@ def test_an_empty_list_is_refused(tmp_path: Path, content: str) -> None:
 
 def test_a_full_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: Any, **options: Any) -> Path:
-        raise FileError("the disk is full")
+        raise DiskFullError("the disk is full")
 
     monkeypatch.setattr("omnivoice.productions.batch.write_wav", full)
     with pytest.raises(FileError, match="the disk is full"):

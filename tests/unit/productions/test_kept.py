@@ -11,7 +11,8 @@ import torch
 
 from omnivoice.constants import SAMPLE_RATE
 from omnivoice.generate.plan import make_plan
-from omnivoice.productions.kept import KeptSpeech, plan_key
+from omnivoice.productions.kept import KeptSpeech
+from omnivoice.productions.keys import plan_key
 from omnivoice.types import GenerationPlan, GenerationRequest, OnStep, Sampling, Speech, VoicePrompt, Waveform
 
 VOICE = VoicePrompt(torch.full((8, 20), 5), "This is a voice.", 0.1)
@@ -86,7 +87,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, voice: VoicePrompt |
 def test_damaged_speech_is_made_again(tmp_path: Path, damage: str) -> None:
     given = plans(3)
     whole = KeptSpeech(tmp_path, FakeRun(), model="m")(given)
-    path = tmp_path / f"{plan_key(given[1], 'm')}.safetensors"
+    path = tmp_path / f"{plan_key(given[1], model='m')}.safetensors"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "text": b"hello", "bit": bytes(data)}[damage])
@@ -116,9 +117,9 @@ def test_damaged_speech_is_made_again(tmp_path: Path, damage: str) -> None:
 )
 def test_everything_that_changes_the_sound_changes_the_key(changes: dict[str, object]) -> None:
     base = GenerationRequest("This is a text.", seed=1, language="en")
-    keys = {plan_key(make_plan(base), "m"), plan_key(make_plan(replace(base, **changes)), "m")}  # type: ignore[arg-type]
+    keys = {plan_key(make_plan(base), model="m"), plan_key(make_plan(replace(base, **changes)), model="m")}  # type: ignore[arg-type]
     assert len(keys) == 2
-    assert plan_key(make_plan(base), "other") not in keys
+    assert plan_key(make_plan(base), model="other") not in keys
 
 
 def test_progress_counts_what_is_missing(tmp_path: Path) -> None:
