@@ -203,7 +203,7 @@ def comfy_factory(
         (base / "input").mkdir()
         if with_model:
             shutil.copytree(checkpoint, base / "models" / "omnivoice" / MODEL)
-        for clip in (base / "custom_nodes" / PACK / "workflows").glob("*.wav"):
+        for clip in (base / "custom_nodes" / PACK / "workflows").glob("*.[mw][pa][4v]"):  # .mp4 and .wav
             shutil.copy(clip, base / "input")
         shutil.copytree(CLIPS, base / "input" / EXAMPLE_CLIPS)
         (base / "models" / "loras").mkdir()

@@ -525,6 +525,72 @@ SUBTITLES = Graph(
     ("speak",),
 )
 
+DUB_TEXT = """1
+00:00:00,100 --> 00:00:02,200
+My sister is a very clever doctor.
+
+2
+00:00:02,400 --> 00:00:04,500
+Turn left behind the station.
+"""
+DUB = Graph(
+    {
+        "note": note(
+            "A dubbed clip, in the voice of the original",
+            1200,
+            270,
+            MODEL,
+            "Copy **omnivoice_clip.mp4** from this pack's workflows folder into **ComfyUI/input**, or choose a video "
+            "of your own in **Load Video** and in **Load Audio**: one speaker, with 3-10 seconds of speech. Type "
+            "exactly what it says as the transcript.",
+            "Paste the translated subtitles into **Subtitles**. Each cue is spoken in its time, with the voice of the "
+            "clip.",
+            "Run. The new video has the old pictures and is as long as before. **What happened** names every cue.",
+        ),
+        "load": load(40, 0),
+        "clip": Node("LoadVideo", (40, 385), (320, 330), {"file": "omnivoice_clip.mp4"}),
+        "sound": Node("LoadAudio", (40, 185), (320, 150), {"audio": "omnivoice_clip.mp4"}),
+        "parts": Node("GetVideoComponents", (40, 780), (320, 70)),
+        "voice": Node(
+            "OmniVoiceReferenceAudio",
+            (440, 90),
+            (300, 200),
+            {"transcript": "The weather is beautiful today. We will meet on Monday at nine."},
+        ),
+        "count": Node("GetImageSize", (440, 360), (300, 90)),
+        "seconds": Node("OmniVoiceFramesToSeconds", (440, 520), (300, 90)),
+        "speak": Node("OmniVoiceSubtitles", (820, 0), (360, 720), {"subtitles": DUB_TEXT, "language": "English"}),
+        "play": play(1260, 0),
+        "report": show_text(1260, 190, "What happened", height=150),
+        "video": Node("CreateVideo", (1260, 760), (320, 80), {}),
+        "save": Node("SaveVideo", (1640, 530), (260, 330), {"filename_prefix": "video/omnivoice_dub"}),
+    },
+    (
+        ("1. Model and video", 20, -80, 360, 970),
+        ("2. Voice and length", 420, -80, 340, 720),
+        ("3. Speak the subtitles", 800, -80, 400, 820),
+        ("4. Listen, check and save", 1240, -80, 680, 960),
+    ),
+    (
+        ("load", 0, "speak", "model"),
+        ("load", 0, "voice", "model"),
+        ("clip", 0, "parts", "video"),
+        ("sound", 0, "voice", "audio"),
+        ("parts", 0, "count", "image"),
+        ("count", 2, "seconds", "frames"),
+        ("parts", 2, "seconds", "fps"),
+        ("seconds", 0, "speak", "total_seconds"),
+        ("voice", 0, "speak", "voice"),
+        ("speak", 0, "play", "audio"),
+        ("speak", 2, "report", "source"),
+        ("parts", 0, "video", "images"),
+        ("parts", 2, "video", "fps"),
+        ("speak", 0, "video", "audio"),
+        ("video", 0, "save", "video"),
+    ),
+    ("speak",),
+)
+
 # Named so that the list of templates, which ComfyUI sorts by name, begins with the one a newcomer should open first.
 GRAPHS = {
     "01_first_sentence": FIRST_SENTENCE,
@@ -537,4 +603,5 @@ GRAPHS = {
     "08_apply_a_lora": LORA,
     "09_train_a_lora": TRAIN,
     "10_subtitles": SUBTITLES,
+    "11_dub_a_clip": DUB,
 }

@@ -26,6 +26,7 @@ MADE = {
     "08_apply_a_lora": 1,
     "09_train_a_lora": 2,  # the loss curve and the audio
     "10_subtitles": 2,  # the audio and the video
+    "11_dub_a_clip": 2,
 }
 VIDEO = """
 import av, json, sys
@@ -50,7 +51,7 @@ def outputs(comfy, prompt: dict) -> tuple[dict, list[tuple[str, dict]]]:
     """Runs a prompt that must succeed: its outputs in the history, and everything the websocket said."""
     prompt_id = comfy.submit(prompt)
     events = list(comfy.events(prompt_id))
-    assert events[-1][0] == "execution_success", events[-1]
+    assert events[-1][0] == "execution_success", events[-1][1].get("exception_message", events[-1])
     comfy.files(prompt_id)  # waits for the history
     return comfy.get(f"/history/{prompt_id}")[prompt_id]["outputs"], events
 
