@@ -111,7 +111,7 @@ def _quarter(match: re.Match[str]) -> str:
 
 
 RULES_FIRST = (
-    rule(r"(?<!\w)0[xX][\dA-Fa-f]{1,16}(?!\w)", _hexadecimal),
+    rule(r"(?<![\w.])0[xX][\dA-Fa-f]{1,16}(?!\w)", _hexadecimal),
     rule(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\d|\w)", _ip),
     rule(
         r"(?<![\w.])(?:(?P<v>v|V(?=\.?\d+\.\d)|v\. ?(?=\d+\.\d))\.?|(?=\d+\.\d+\.\d)(?!\d{1,3}(?:\.\d{3}){2}))"

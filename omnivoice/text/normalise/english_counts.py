@@ -47,7 +47,10 @@ FRACTION = rf"(?:\d{{1,3}}[ \u00a0-]{_SLASH}|{_SLASH}|(?:\d{{1,4}} ?)?[{VULGAR}]
 SCALE = r"(?:hundred|thousand|million|billion|trillion|quadrillion|dozen)"
 SUPER = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 _SUPERSCRIPTS = str.maketrans(f"{SUPER}⁻⁺", "0123456789-+")
-SCIENTIFIC = rf"(?:(?:{NUMBER} ?[×x·⋅*] ?)?10(?:\^[{{(]?[-−+]?\d{{1,4}}[)}}]?|⁻?[{SUPER}]{{1,4}}))"
+SCIENTIFIC = (
+    rf"(?:{NUMBER}[eE][-+−]?\d{{1,3}}(?!\w)"
+    rf"|(?:{NUMBER} ?[×x·⋅*] ?)?10(?:\^[{{(]?[-−+]?\d{{1,4}}[)}}]?|⁻?[{SUPER}]{{1,4}}))"
+)
 AMOUNT = rf"(?:{SCIENTIFIC}|{FRACTION}|{NUMBER})"
 START = r"(?<![\w.,/:])"  # no number goes on before this
 SIGN = r"(?:(?<![\w.,)\]%°])[-−–+±~≈])"
@@ -74,6 +77,9 @@ def spoken_amount(text: str) -> str:
     """Return an amount in words: a number, a fraction such as 3/4 or ½, or both, as in 3 1/2."""
     if text[0] in _SIGNS:
         return f"{_SIGNS[text[0]]} {spoken_amount(text[1:])}"
+    if power := re.fullmatch(r"(.+)[eE]([-+−]?)0*(\d+)", text):
+        sign = power[2].strip("+")
+        return f"{spoken_number(power[1])} times ten {exponent(sign + power[3])}"
     if power := re.search(rf"10(?:\^(.+)|([⁻⁺{SUPER}]+))$", text):
         factor = re.match(rf"({NUMBER}) ?[×x·⋅*]", text)
         words = f"ten {exponent(power[1] or power[2])}"
@@ -186,7 +192,10 @@ RULES = (
     rule(r"(?<![\w.,/])(?P<part>\d{1,3}/\d{1,3})(?:rds?|ths?|nds?|sts?)\b", lambda match: spoken_amount(match["part"])),
     rule(r"(?<![\w.,-])50[-–]50(?![\w.,-]\d|\w)", lambda match: "fifty fifty"),
     rule(r"(?<![\w.,/])\d{1,3}\.\d{1,2}/(?:5|10|20|50|100|\d{1,2}\.\d{1,2})(?![\w/]|\.\d)", _rating),
-    rule(rf"{START}(?P<number>{WHOLE})[ -]?(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?P<plural>s?)\b", _ordinal),
+    rule(
+        rf"(?<![\w.,:])(?<!\d/)(?P<number>{WHOLE})[ -]?(?:st|nd|rd|th|ST|ND|RD|TH|ˢᵗ|ⁿᵈ|ʳᵈ|ᵗʰ)(?P<plural>s?)\b",
+        _ordinal,
+    ),
     rule(rf"{START}(?P<number>\d{{1,4}})(?P<ending>ers|s)\b", _plural_number),
     rule(rf"{SIGN}?{START}{FRACTION}(?![\w/])", _fraction),
     rule(r"(?<![\w.,])\d{1,2}(?:,\d{1,2}){2,}(?![\w,]|\.\d)", _list),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from .english_counts import NUMBER, SCIENTIFIC, SIGN, SUPER, exponent, spoken_amount, spoken_number
 from .english_words import cardinal
@@ -25,9 +26,13 @@ def _times_power(match: re.Match[str]) -> str:
     return spoken_amount(match[0])
 
 
-def _scientific(match: re.Match[str]) -> str:
-    """1.5e-3"""
-    return f"{spoken_number(match['number'])} times ten to the power of {spoken_number(match['power'].lstrip('+'))}"
+def _subscript(match: re.Match[str]) -> str:
+    return f" {cardinal(int(match[0].translate(_SUBSCRIPTS)))}"
+
+
+def _greek(match: re.Match[str]) -> str:
+    """The name of a single Greek letter."""
+    return unicodedata.name(match[0]).rpartition(" ")[2].lower().replace("lamda", "lambda")
 
 
 def _root(match: re.Match[str]) -> str:
@@ -67,10 +72,7 @@ def _chemical(match: re.Match[str]) -> str:
 
 
 _BASE = rf"(?:(?<![\w.,])(?P<base>{NUMBER}|[A-Za-z]{{1,2}})|(?<=[)\]]))"
-RULES_FIRST = (
-    Rule(re.compile(r"(?<!\w)(?=[A-Za-z]{0,12}[₀-₉])(?:[A-Z][a-z]?[₀-₉]{0,3}){1,8}(?!\w)"), _chemical),
-    rule(rf"(?<![\w.,])(?P<number>[-−]?{NUMBER})[eE](?P<power>[-+−]?\d{{1,3}})(?!\w)", _scientific),
-)
+RULES_FIRST = (Rule(re.compile(r"(?<!\w)(?=[A-Za-z]{0,12}[₀-₉])(?:[A-Z][a-z]?[₀-₉]{0,3}){1,8}(?!\w)"), _chemical),)
 POWERS = (
     rule(rf"{SIGN}?(?<![\w.,]){SCIENTIFIC}(?![\w^])", _times_power),
     rule(rf"{_BASE}(?:\^(?P<caret>[{{(]?[-−+]?(?:\d{{1,4}}|[a-z])[)}}]?)|(?P<super>[⁻⁺]?[{SUPER}]+))(?![\w^])", _power),
@@ -85,6 +87,9 @@ RULES = (
         _operator,
     ),
     rule(r"(?<=[\d)])-(?=[\d(])|(?<=\b[a-z])-(?=\d)", _operator),
+    Rule(re.compile(r"(?<=[A-Za-z])[₀-₉]{1,3}(?![₀-₉])"), _subscript),
+    Rule(re.compile(r"(?<=\d) ?→ ?(?=\d)"), lambda match: " to "),
+    Rule(re.compile(r"(?<![\u0370-\u03ff])[α-ωΓΔΘΛΞΠΣΦΨΩ](?![\u0370-\u03ff])"), _greek),
     rule(r"(?<=\d)\*(?=\d)", lambda match: " times "),
     rule(r"(?<=\d)!(?= ?[-=+×÷*/])", lambda match: " factorial"),
     rule(r"°(?P<scale>[CF])\b", lambda match: f"degrees {'Celsius' if match['scale'] == 'C' else 'Fahrenheit'}"),

@@ -29,7 +29,9 @@ def _degrees(match: re.Match[str]) -> str:
 def _bare_degrees(match: re.Match[str]) -> str | None:
     """350F after words that speak of a temperature."""
     cues = english_words("temperature_cues")
-    if not any(word.strip(".,") in cues for word in text_before(match).lower().split()[-4:]):
+    if match["amount"][0] not in "-−" and not any(
+        word.strip(".,") in cues for word in text_before(match).lower().split()[-4:]
+    ):
         return None
     return f"{spoken_number(match['amount'])} degrees {'Celsius' if match['scale'] == 'C' else 'Fahrenheit'}"
 
@@ -110,7 +112,7 @@ RULES = (
     rule(r"(?<![\w.,])(?P<amount>[-−]?\d{2,4}) ?(?P<scale>[CF])(?![\w'’-])", _bare_degrees),
     rule(
         rf"(?<![\w.,'’])(?P<feet>\d{{1,2}})(?:['’′] ?(?P<inches>{AMOUNT})"
-        rf"(?:[\"”″]|''|’’)|(?P<mark>['’′])(?![\w]))",
+        rf"(?:[\"”″]|''|’’)|(?P<mark>['’′])(?:(?!\w)|(?=[x×]\d)))",
         _height,
     ),
     rule(

@@ -36,6 +36,8 @@ def _half(match: re.Match[str]) -> str:
 def _twelve(match: re.Match[str]) -> str:
     """3 pm, 3:05 p.m., 9–11 am."""
     words = _hour_words(match["hour"], match["minute"])
+    if match["second"] and int(match["second"]):
+        words += f" and {cardinal(int(match['second']))} second{'s' * (match['second'] != '01')}"
     if match["from"]:
         words = f"{_hour_words(match['from'], match['from_minute'])} to {words}"
     return f"{words} {_half(match)}"
@@ -155,7 +157,7 @@ RULES = (
     rule(rf"(?<![\w.,:])[1-3](?= (?:{_NUMBERED})\b(?! and\b))", _book),
     rule(
         rf"(?<![\w.,:$])(?:(?P<from>1[0-2]|0?[1-9])(?::(?P<from_minute>{_MINUTES}))?{DASH})?"
-        rf"(?P<hour>1[0-9]|2[0-3]|0?\d)(?:[:.](?P<minute>{_MINUTES}))?[ \u00a0]?{_HALF}",
+        rf"(?P<hour>1[0-9]|2[0-3]|0?\d)(?:[:.](?P<minute>{_MINUTES}))?(?::(?P<second>{_MINUTES}))?[ \u00a0]?{_HALF}",
         _twelve,
     ),
     rule(

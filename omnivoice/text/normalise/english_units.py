@@ -147,7 +147,7 @@ def unit_rules() -> tuple[Rule, ...]:
         rule(rf"(?P<amount>{SIGN}?(?<!\d){AMOUNT}) ?(?P<sign>[%‰％])", _percent),
         rule(
             rf"(?P<amount>{SIGN}?(?<![\w.:])(?<![A-Za-z]-){AMOUNT})(?P<scale> {SCALE})?(?P<space>[ \u00a0-]?){unit}"
-            rf"(?![\w²³^°%&@'’]|/(?!\d)|-\w)(?P<dot>\.(?!\w))?",
+            rf"(?![\w²³^°%&@'’]|/(?!\d)|-\w|\.[A-Z]\b)(?P<dot>\.(?!\w))?",
             _measure,
         ),
         rule(rf"(?<![\w.,])(?P<amount>{NUMBER})[xX](?![\w-])", _times),
@@ -158,6 +158,8 @@ def unit_rules() -> tuple[Rule, ...]:
 def _per_after_number(match: re.Match[str]) -> str | None:
     """The stroke of $5/month and of 100 people/km², but not of "and/or each"."""
     before = text_before(match, 30)
-    if not re.search(r"(?:[$€£¥]\s?[\d.,]+[kKmMbB]?n?|\d[\d.,]*|\d[\d.,]*[ \u00a0]?(?:[A-Za-z]+|[%¢]))$", before):
+    if not re.search(
+        r"(?:[$€£¥]\s?[\d.,]+[kKmMbB]?n?|\d ?[$€£¥]|\d[\d.,]*|\d[\d.,]*[ \u00a0]?(?:[A-Za-z]+|[%¢]))$", before
+    ):
         return None
     return _per(match)
