@@ -21,13 +21,13 @@ from .cues import DESCRIPTION, LYRICS
 
 _DASH = re.compile(r"[-\u2010-\u2015\u2212](?![-\u2010-\u2015\u2212\d])[ \t]*(?=\S)|[-\u2010-\u2015\u2212][ \t]+(?=\d)")
 _CHANGE = re.compile(r">{2,3}[ \t]*")
-_NAME = r"[^\W\d_][^:\uff1a\[\](){}<>\n\"!?,;\u3002\uff0c\uff01\uff1f\u266a]{0,39}?"
+_NAME = r"[^\W\d_][^:\uff1a\[\](){}\uff08\uff09\u3010\u3011<>\n\"!?,;\u3002\uff0c\uff01\uff1f\u266a]{0,39}?"
 _ASIDE = r"(?:[ \t]*[\[(][^\[\]()\n]{1,40}[\])])?"
 _LABEL = re.compile(
     rf"(?:\[[ \t]*(?P<bracket>{_NAME})[ \t]*\]|\([ \t]*(?P<round>{_NAME})[ \t]*\)|(?P<plain>{_NAME}))"
     rf"(?P<aside>{_ASIDE})[ \t]*(?::(?=\s|$)|\uff1a)[ \t]*"
 )
-_BARE = re.compile(rf"\[[ \t]*(?P<name>{_NAME})[ \t]*\][ \t]*")
+_BARE = re.compile(rf"[\[(\uff08\u3010][ \t]*(?P<name>{_NAME})[ \t]*[\])\uff09\u3011][ \t]*")
 _SMALL_WORD = re.compile(r"(?<=\s)[a-z]{4,}(?!\w)")
 _MOST_WORDS, _MOST_UNSPACED = 4, 8  # in a name
 _SIGN = "\u2669-\u266c\U0001f3b5\U0001f3b6"
@@ -72,7 +72,7 @@ def labels_in(text: str) -> set[str]:
 def split_turns(text: str, names: Collection[str], cast: Collection[str]) -> list[Turn]:
     """Return who says what in the text of a cue; a turn may be empty.
 
-    names: the folded names that count before a colon; cast: those that also count as `[Alice]` without one.
+    names: the folded names that count before a colon; cast: those that also count in brackets alone.
     """
     turns: list[tuple[str | None, list[str], list[tuple[str, str]]]] = [(None, [], [])]
     for row in text.split("\n"):
