@@ -71,6 +71,7 @@ def _doctor_or_drive(match: re.Match[str]) -> str | None:
     before, after = word_before(match), word_after(match)
     name_follows = re.match(r"[ \u00a0]?[A-Z]", text_after(match)) is not None
     named = text_before(match, 1).isspace() and before[:1].isupper()
+    named = named and before.lower() not in english_words("determiners")
     if not (match["dot"] or name_follows or _has_house_number(match)):
         return None
     if not name_follows:

@@ -58,6 +58,8 @@ def _height(match: re.Match[str]) -> str | None:
     if not inches and match["mark"] != "′" and (_in_quotes(match) or re.match(r" [A-Z]", text_after(match))):
         return None
     words = f"{cardinal(int(feet))} {'foot' if feet == '1' else 'feet'}"
+    if inches == "0":
+        return words
     return f"{words} {spoken_amount(inches)}" + (" inch" if inches == "1" else " inches") if inches else words
 
 

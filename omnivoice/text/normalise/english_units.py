@@ -125,7 +125,7 @@ def _percent(match: re.Match[str]) -> str:
 
 def _times(match: re.Match[str]) -> str | None:
     """10x faster, 2X."""
-    sums = re.match(r" ?[-−+=*/^)]", text_after(match)) or re.search(r"[-−+=*(] ?$", text_before(match))
+    sums = re.match(r" ?[-−+=*^)]|/\d", text_after(match)) or re.search(r"[-−+=*(] ?$", text_before(match))
     if sums:
         return None  # a variable
     return f"{spoken_number(match['amount'])} times" if match["amount"] != "1" else "one time"
