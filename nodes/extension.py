@@ -11,6 +11,7 @@ from .design import VoiceDesignAttributes
 from .dialogue import Dialogue
 from .download import Download
 from .load import LoadOmniVoice
+from .long_text import LongText
 from .lora import ApplyLoRA
 from .reference import ReferenceAudio
 from .settings import OmniVoiceSettings
@@ -53,4 +54,5 @@ class OmniVoiceExtension(ComfyExtension):
             Dialogue,
             Timings,
             Subtitles,
+            LongText,
         ]

@@ -4,12 +4,27 @@ There is one module for each subject; nodes use them as `host.models`, `host.voi
 such as checking numbers or reading files, belongs to the engine.
 """
 
-from . import dataset, download, folders, lora, models, pictures, progress, speech, training, transcribe, values, voices
+from . import (
+    dataset,
+    download,
+    folders,
+    long_text,
+    lora,
+    models,
+    pictures,
+    progress,
+    speech,
+    training,
+    transcribe,
+    values,
+    voices,
+)
 
 __all__ = [
     "dataset",
     "download",
     "folders",
+    "long_text",
     "lora",
     "models",
     "pictures",

@@ -18,7 +18,7 @@ from torch import Tensor
 from ...omnivoice.errors import InputError, LoraError
 from ...omnivoice.intake.limits import check_number
 from ...omnivoice.text.vocabulary import named
-from ...omnivoice.weights.lora import Change, LoRA, LowRank, lora_targets, placed, relative_size
+from ...omnivoice.weights.lora import Change, LoRA, LowRank, lora_digest, lora_targets, placed, relative_size
 from ...omnivoice.weights.lora_read import ADAPTER, is_adapter_folder, lora_from_tensors, read_lora
 from . import folders, models
 
@@ -77,7 +77,8 @@ def apply_lora(model: models.LoadedModel, name: object, tensors: object, strengt
     if len(taken) != len(patches):
         raise LoraError(f"ComfyUI took {len(taken)} of the {len(patches)} changes of {lora.source}: nothing is applied")
     size = relative_size(lora, base.__getitem__, amount)
-    return Applied(replace(model, lm=patcher), _report(model, lora, amount, size), _warnings(lora, size))
+    patched = replace(model, lm=patcher, loras=(*model.loras, (lora_digest(lora), amount)))
+    return Applied(patched, _report(model, lora, amount, size), _warnings(lora, size))
 
 
 def _chosen(model: models.LoadedModel, name: object, tensors: object) -> LoRA:

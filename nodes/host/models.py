@@ -6,6 +6,7 @@ ComfyUI owns the memory: only its patchers move weights. This module keeps no ca
 from __future__ import annotations
 
 import functools
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,16 +42,27 @@ HOW_TO_GET = (
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """The value of an OMNIVOICE_MODEL socket: the engine, and a patcher of ComfyUI for each of its modules."""
+    """The value of an OMNIVOICE_MODEL socket: the engine, and a patcher of ComfyUI for each of its modules.
+
+    origin: which files it was loaded from, for which device and in which precision. loras: (digest, strength) of each
+    LoRA in `lm`.
+    """
 
     engine: Engine
     lm: comfy.model_patcher.ModelPatcher
     decoder: comfy.model_patcher.ModelPatcher
+    origin: str
+    loras: tuple[tuple[str, float], ...] = ()
 
     @functools.cached_property
     def encoder(self) -> comfy.model_patcher.ModelPatcher:
         """The patcher of the codec's encoder, whose weights are read when a recording is first encoded."""
         return patcher_of(self.engine.codec.encoder, self.decoder.load_device, self.decoder.offload_device)
+
+    @property
+    def identity(self) -> str:
+        """A hash that is the same after a restart, and another one for other files, LoRAs, precision or device."""
+        return hashlib.sha256(repr((self.origin, self.loras)).encode()).hexdigest()
 
 
 def register_model_folder() -> None:
@@ -86,6 +98,7 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     folder = model_folder(name)
     check_choice("graphs", graphs, GRAPH_MODES)
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
+    files = folders.stamp(folder)  # before loading: if they change meanwhile, the next model has another one
     use_graphs = graphs == "auto" and not getattr(comfy_args, "disable_cuda_graphs", False)
     engine = Engine.load(
         folder,
@@ -99,7 +112,10 @@ def load_model(name: object, dtype: object, graphs: object) -> LoadedModel:
     lm = patcher_of(engine.lm, load_device, offload_device)
     lm.add_callback(comfy.patcher_extension.CallbacksMP.ON_DETACH, functools.partial(_drop_graphs, engine))
     return LoadedModel(
-        engine=engine, lm=lm, decoder=patcher_of(engine.codec.decoder, codec_device(load_device), offload_device)
+        engine=engine,
+        lm=lm,
+        decoder=patcher_of(engine.codec.decoder, codec_device(load_device), offload_device),
+        origin=repr((files, load_device.type, str(engine.lm.get_dtype()), dtype == FP8)),
     )
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
 from typing import BinaryIO
 
-import torch
 from torch import Tensor
 
 from ..constants import SAMPLE_RATE
@@ -18,11 +16,12 @@ from ..intake.audio_files import write_long_wav
 from ..intake.files import write_atomic
 from ..intake.riff import pcm16_head
 from ..productions.kept import PARTS
-from ..productions.long import LongPlan, MadePart, Progress, plan_long, samples_of, speak_long
+from ..productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
+from ..productions.long_plan import plan_long
+from ..productions.long_times import chapter_marks, long_timings, timed_parts
 from ..productions.parts import PartsInMemory, PartStore
 from ..productions.redo import parse_redo
 from ..productions.takes import SpeakWithRetries
-from ..productions.timings import timed_line, timings_json
 from ..train.trainer import clock
 from ..types import GenerationRequest
 from .models import add_lora_options, add_model_options, load_identified
@@ -70,7 +69,8 @@ def run(options: argparse.Namespace) -> None:
     long, store = plan_long(request, engine.plan), PartStore(output.with_name(output.name + PARTS))
     start, speak = time.monotonic(), speaker_of(options, engine)
     model = with_retries(identity, options)
-    made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo)
+    together = parts_at_once(engine.sampler.device)
+    made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo, max_batch=together)
     write_long_wav(
         output,
         samples_of(made, store, tail=long.tail),
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
         sample_rate=SAMPLE_RATE,
         marks=chapter_marks(long, made),
     )
-    write_atomic(output.with_name(output.name + TIMES), times_of(long, made, store).encode())
+    write_atomic(output.with_name(output.name + TIMES), long_timings(long, made, timed_parts(made, store)).encode())
     if not options.keep_parts:
         store.remove([*store.used])
     for line in (*(f"warning: {warning}" for warning in (*warnings, *long.warnings, *speak.reports)), *long.notes):
@@ -101,7 +101,7 @@ def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) 
         out.flush()
         _show(part, samples, progress)
 
-    speak_long(long, speak, store, model="", on_part=on_part)
+    speak_long(long, speak, store, model="", on_part=on_part, max_batch=parts_at_once(engine.sampler.device))
     out.write(bytes(2 * long.tail))
     for line in (*(f"warning: {warning}" for warning in (*long.warnings, *speak.reports)), *long.notes):
         print(line, file=sys.stderr)
@@ -112,25 +112,6 @@ def standard_output() -> BinaryIO:
     if sys.stdout is None or sys.stdout.isatty():
         raise InputError("--stream writes audio to standard output: pipe it into a player or a file, as in ... | aplay")
     return sys.stdout.buffer
-
-
-def chapter_marks(long: LongPlan, made: Sequence[MadePart]) -> list[tuple[int, str]]:
-    """Return (first sample, title) of each chapter; nothing for a text without headings."""
-    if long.chapters == ("",):
-        return []
-    firsts = {part.chapter: part.start for part in reversed(made)}
-    return [(firsts[number], title) for number, title in enumerate(long.chapters) if number in firsts]
-
-
-def times_of(long: LongPlan, made: Sequence[MadePart], store: PartStore) -> str:
-    """Return chapters, parts and words with their times, as JSON."""
-    chapters = [{"title": title, "start": round(at / SAMPLE_RATE, 4)} for at, title in chapter_marks(long, made)]
-    lines = []
-    for one in made:
-        part = store.read(one.key)
-        samples = torch.zeros(1, one.end - one.start) if part is None else part.samples[None].float()
-        lines.append(timed_line(one.text, one.start, samples))
-    return timings_json(lines, (made[-1].end + long.tail) / SAMPLE_RATE, seed=long.seed, chapters=chapters)
 
 
 def _show(part: MadePart, samples: Tensor, progress: Progress) -> None:

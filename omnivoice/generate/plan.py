@@ -166,6 +166,9 @@ def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:
     return render_design(design, text)
 
 
+ONE_WORD = "one word without a voice is often spoken badly: write a longer text, or use a voice"
+
+
 def _warnings(request: GenerationRequest, language: str | None, instruct: str | None, start: str) -> list[str]:
     """Return what the user should know about settings that are allowed but work against each other or the model.
 
@@ -173,7 +176,7 @@ def _warnings(request: GenerationRequest, language: str | None, instruct: str | 
     """
     warnings = []
     if request.voice is None and is_one_word(start):
-        warnings.append("one word without a voice is often spoken badly: write a longer text, or use a voice")
+        warnings.append(ONE_WORD)
     if instruct is not None and request.voice is None and language not in (None, "zh", "en"):
         warnings.append(
             f"the model knows described voices in zh and en only; in {language} expect noise: clone a voice instead"

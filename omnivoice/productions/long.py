@@ -8,7 +8,6 @@ batch it ran in, except that without a given voice the first part is the voice o
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,63 +17,25 @@ import torch
 from torch import Tensor
 
 from ..audio.loudness import SPEECH_RMS
-from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError
-from ..generate.chunks import GAP_SAMPLES
-from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.languages import language_label
-from ..text.normalise import changes_note
-from ..types import Change, GenerationPlan, GenerationRequest, Speech, VoicePrompt
+from ..types import GenerationPlan, Speech, VoicePrompt
 from .keys import plan_key
-from .lines import MAX_PEAK, PlanRequests, speech_level
+from .lines import MAX_PEAK, speech_level
+from .long_plan import LongPlan, first_to_make
 from .parts import Part, Parts, to_int16
 from .redo import check_redo
 
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
-VOICE_FRAMES = 2 * FRAME_RATE  # the least that makes a voice, if a longer part is there
+CPU_BATCH = 1  # a CPU is no faster with several, so each part is kept and heard as soon as it can be
 MAX_GAIN = 2.0  # and its inverse; more would raise noise
-_SEEDS = 2**64
 _AGAIN = -1  # stands for the first part that is made, when it is made again
-_HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
-CHAPTER_SECONDS = 1.0  # of silence before a chapter's heading, and half of it after
 
 
 class SpeakPlans(Protocol):
     """Speaks all plans in one run and returns the results in order; may raise to cancel."""
 
     def __call__(self, plans: Sequence[GenerationPlan], /) -> list[Speech]: ...
-
-
-@dataclass(frozen=True)
-class PlannedPart:
-    """plan: of one chunk. silence: zeros before it. chapter: the number of its chapter, from 0."""
-
-    plan: GenerationPlan
-    silence: int
-    chapter: int
-
-    @property
-    def text(self) -> str:
-        """What the part says."""
-        return self.plan.chunks[0].text
-
-    @property
-    def frames(self) -> int:
-        """Its estimated length."""
-        return self.plan.chunks[0].frames
-
-
-@dataclass(frozen=True)
-class LongPlan:
-    """A text that is ready to be spoken. chapters: the titles; "" for text before the first heading. tail: zeros at the
-    end. notes: what the normalisation changed."""
-
-    parts: tuple[PlannedPart, ...]
-    chapters: tuple[str, ...]
-    tail: int
-    seed: int
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,63 +64,6 @@ class Progress:
 OnPart = Callable[[MadePart, Tensor, Progress], None]  # (the part, its samples with the silence before it, progress)
 
 
-def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
-    """Return the parts of `request.text`.
-
-    A line that starts with # is the heading of a chapter and is spoken. Raises InputError or TextError, also for a
-    duration, because a long text is spoken at its own pace.
-    """
-    if request.duration is not None:
-        raise InputError("a long text is spoken at its own pace: leave out the duration, or set the speed")
-    parts, titles, tail, warnings, seed = list[PlannedPart](), list[str](), 0, dict[str, None](), request.seed
-    changes = list[Change]()
-    for title, text in _chapters(request.text):
-        titles.append(title)
-        for piece, before in ((title, CHAPTER_SECONDS), (text, CHAPTER_SECONDS / 2 if title else 0.0)):
-            if not piece.strip():
-                continue
-            (one,) = plan([replace(request, text=piece, seed=seed)])
-            seed = one.seed if seed is None else seed
-            first = tail + round(before * SAMPLE_RATE) * bool(parts)
-            parts += _parts_of(one, len(titles) - 1, first, number=len(parts), seed=seed)
-            tail = one.tail_samples
-            warnings.update(dict.fromkeys(one.warnings))
-            changes += one.normalised
-    notes = (changes_note(changes),) if changes else ()
-    if not parts:
-        plan([request])  # says what is wrong with the text
-    hours = sum(part.frames for part in parts) / FRAME_RATE / 3600
-    if hours > MAX_TOTAL_SECONDS / 3600:
-        raise InputError(f"the text would take {hours:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it")
-    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings), notes)
-
-
-def _chapters(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (title, text) of each chapter; the first title is "" if the text starts without a heading."""
-    title, end = "", 0
-    for heading in _HEADING.finditer(text):
-        if title or text[end : heading.start()].strip():
-            yield title, text[end : heading.start()]
-        title, end = heading[1].strip(), heading.end()
-    yield title, text[end:]
-
-
-def _parts_of(plan: GenerationPlan, chapter: int, first: int, *, number: int, seed: int) -> Iterator[PlannedPart]:
-    """Yield a part for each chunk. first: zeros before the first one, besides its own pause."""
-    for index, chunk in enumerate(plan.chunks):
-        own = replace(
-            plan,
-            chunks=(replace(chunk, follows_first=False, pause_samples=0),),
-            request=replace(plan.request, pad_seconds=0.0),
-            seed=(seed + number + index) % _SEEDS,
-            chunked=False,
-            tail_samples=0,
-            warnings=(),
-        )
-        gap = (GAP_SAMPLES if index else 0) if not chunk.pause_samples else 0
-        yield PlannedPart(own, chunk.pause_samples + gap + (first if not index else 0), chapter)
-
-
 def speak_long(
     long: LongPlan,
     speak: SpeakPlans,
@@ -168,18 +72,20 @@ def speak_long(
     model: str,
     on_part: OnPart | None = None,
     redo: Mapping[int, int] | None = None,
+    max_batch: int = MAX_BATCH,
 ) -> list[MadePart]:
     """Make every part that the store lacks, in order, and return where all of them lie.
 
     model: identifies the weights and how they compute (`plan_key`). on_part: called for each part in order, as soon as
     it is there; may raise to cancel. redo: {number of a part, from 1: seed}; the samples of all others stay as they
-    are. Afterwards `samples_of` reads the recording.
+    are. max_batch: parts that run together, the most that a stop can lose. Afterwards `samples_of` reads the recording.
     """
     check_redo(redo or {}, range(1, len(long.parts) + 1), "part")
-    work = _Work(long, store, model, {number - 1: seed for number, seed in (redo or {}).items()})
-    start, made_frames = time.monotonic(), 0
+    work = _Work(long, store, model, {number - 1: seed for number, seed in (redo or {}).items()}, max_batch)
+    start, made_frames, seconds_left = time.monotonic(), 0, 0.0
     while work.waiting:
         batch = work.next_batch()
+        work.report(on_part, seconds_left)  # what an earlier run made is there at once
         speeches = speak([plan for _, plan in batch]) if batch else []
         for (index, _), speech in zip(batch, speeches):
             work.keep(index, speech)
@@ -206,20 +112,19 @@ def samples_of(made: Sequence[MadePart], store: Parts, *, tail: int) -> Iterator
     yield torch.zeros(tail, dtype=torch.int16)
 
 
-def _first_to_make(long: LongPlan) -> int:
-    """Return the part that sets the level and, without a given voice, the voice: the first of two seconds or more."""
-    frames = [part.frames for part in long.parts]
-    if long.parts[0].plan.request.voice is not None:
-        return 0
-    return next((i for i, count in enumerate(frames) if count >= VOICE_FRAMES), frames.index(max(frames)))
+def parts_at_once(device: torch.device) -> int:
+    """Return how many parts should run together on a device."""
+    return CPU_BATCH if device.type == "cpu" else MAX_BATCH
 
 
 class _Work:
-    """The state of one run. waiting: parts not looked at yet. made: those that are there, in order from the first."""
+    """The state of one run. waiting: parts not looked at yet. speaking: those of the batch that are not made yet.
+    made: those that are there, in order from the first."""
 
-    def __init__(self, long: LongPlan, store: Parts, model: str, redo: Mapping[int, int]) -> None:
+    def __init__(self, long: LongPlan, store: Parts, model: str, redo: Mapping[int, int], max_batch: int) -> None:
         self.long, self.store, self.model, self.made = long, store, model, list[MadePart]()
-        self.first, self.redo = _first_to_make(long), redo
+        self.first, self.redo = first_to_make(long.parts), redo
+        self.max_batch, self.speaking = max_batch, set[int]()
         again = [_AGAIN] if self.first in redo else []  # after the others have its voice and level
         self.waiting = [self.first, *again, *(i for i in range(len(long.parts)) if i != self.first)]
         self._voice: VoicePrompt | None = None
@@ -237,7 +142,8 @@ class _Work:
                 if part is None:
                     break
                 self._learn(part)
-        self._batch = min(2 * self._batch, MAX_BATCH)
+        self._batch = min(2 * self._batch, self.max_batch)
+        self.speaking = {index for index, _ in batch}
         return batch
 
     def keep(self, index: int, speech: Speech) -> None:
@@ -250,12 +156,14 @@ class _Work:
         part = Part(to_int16(samples[0]), speech.codes[0].to(torch.int16))
         self.store.write(self._key(index), part)
         self._new.add(index)
+        self.speaking.discard(index)
         if index == self.first:
             self._learn(part)
 
     def report(self, on_part: OnPart | None, seconds_left: float) -> None:
         """Place every part that is there and follows the last one, and report it."""
-        end = min([*self.waiting, len(self.long.parts)])
+        missing = (*self.waiting, *self.speaking)
+        end = min([*(self.first if index == _AGAIN else index for index in missing), len(self.long.parts)])
         for index in range(len(self.made), end):
             planned, shown = self.long.parts[index], self._shown(index)
             key = self._key(shown)

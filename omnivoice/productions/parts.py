@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -19,13 +20,14 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import FileError
-from ..intake.files import remove_file
+from ..intake.files import file_size, remove_file
 from ..intake.folders import make_folder, remove_empty_folder
 from ..intake.limits import MAX_AUDIO_SECONDS
 from ..intake.tensors import read_small_tensors, write_tensors
 
 FORMAT, FORMAT_VERSION = "omnivoice_part", "1"
 SUFFIX = ".safetensors"
+_NAME = re.compile(r"[0-9a-f]{32}\.safetensors")
 _MAX_BYTES = 4 * MAX_AUDIO_SECONDS * SAMPLE_RATE
 _LOG = logging.getLogger("omnivoice_nodes")
 
@@ -101,6 +103,12 @@ class PartStore:
 
     def reported(self, key: str) -> None:
         """Do nothing: parts stay on disk for `samples_of` and for the next run."""
+
+    def others(self) -> tuple[int, int]:
+        """Return how many parts besides `used` are in the folder, and their bytes."""
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        found = [name for name in names if _NAME.fullmatch(name) and name.removesuffix(SUFFIX) not in self.used]
+        return len(found), sum(file_size(self.folder / name) for name in found)
 
     def remove(self, keys: list[str]) -> None:
         """Remove these parts, and the folder if nothing else is in it."""

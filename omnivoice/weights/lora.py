@@ -9,6 +9,7 @@ embedding cannot be changed: hosts patch only linears and embeddings, and the te
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,19 @@ class LoRA:
         parts = [f"{_count(len(low_rank), 'LoRA A/B pair')} (rank {ranks}, scale {scale})"] if low_rank else []
         full = len(self.changes) - len(low_rank)
         return ", ".join([*parts, *([_count(full, "full weight")] if full else [])])
+
+
+def lora_digest(lora: LoRA) -> str:
+    """Return a hash of what a LoRA changes, whatever file it came from."""
+    digest = hashlib.sha256()
+    for module, change in sorted(lora.changes.items()):
+        tensors = [change.down, change.up] if isinstance(change, LowRank) else [change.values]
+        scale = change.scale if isinstance(change, LowRank) else 1.0
+        kinds = [(str(tensor.dtype), tuple(tensor.shape)) for tensor in tensors]
+        digest.update(repr((module, type(change).__name__, scale, kinds)).encode())
+        for tensor in tensors:
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def lora_targets(config: LMConfig) -> dict[str, tuple[int, int]]:

@@ -33,6 +33,7 @@ IDS = [
     "OmniVoiceDialogue",
     "OmniVoiceTimings",
     "OmniVoiceSubtitles",
+    "OmniVoiceLongText",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

@@ -104,6 +104,7 @@ class Host:
             get_full_path=lambda key, name: str(self._files(key)[name]),
             get_input_directory=lambda: str(self.folder.parents[1] / "input"),
             get_output_directory=lambda: str(self.folder.parents[1] / "output"),
+            get_temp_directory=lambda: str(self.folder.parents[1] / "temp"),
             get_user_directory=lambda: str(self.folder.parents[1] / "user"),
             get_input_subfolders=lambda: self._input_subfolders(),
         )
@@ -134,6 +135,7 @@ class Host:
         self.free_memory = 10**9
         self.progress: list[tuple[int, int]] = []
         self.texts: list[tuple[str, str]] = []
+        self.messages: list[tuple[str, dict, str]] = []
 
     def _modules(self) -> dict[str, ModuleType]:
         def stop_if_interrupted() -> None:
@@ -234,10 +236,15 @@ class Host:
             ComfyNode=node,
             Hidden=SimpleNamespace(unique_id="UNIQUE_ID"),
             ControlAfterGenerate=SimpleNamespace(fixed="fixed"),
-            NodeOutput=lambda *values: SimpleNamespace(values=values),
+            NodeOutput=lambda *values, ui=None: SimpleNamespace(values=values, ui=ui),
         )
         latest = module("comfy_api.latest", io=io, ComfyExtension=type("ComfyExtension", (), {}))
-        instance = SimpleNamespace(send_progress_text=lambda text, node_id: self.texts.append((text, node_id)))
+        instance = SimpleNamespace(
+            send_progress_text=lambda text, node_id: self.texts.append((text, node_id)),
+            send_sync=lambda event, data, client: self.messages.append((event, data, client)),
+            client_id="browser",
+        )
+        context = module("comfy_execution.utils", get_executing_context=lambda: SimpleNamespace(prompt_id="prompt 1"))
         return {
             "comfy": module(
                 "comfy",
@@ -261,7 +268,8 @@ class Host:
             "server": module("server", PromptServer=SimpleNamespace(instance=instance)),
             "folder_paths": self.folder_paths,
             "comfy_execution.graph_utils": graph_utils,
-            "comfy_execution": module("comfy_execution", graph_utils=graph_utils),
+            "comfy_execution.utils": context,
+            "comfy_execution": module("comfy_execution", graph_utils=graph_utils, utils=context),
         }
 
 

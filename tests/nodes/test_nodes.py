@@ -32,6 +32,7 @@ IDS = [
     "OmniVoiceDialogue",
     "OmniVoiceTimings",
     "OmniVoiceSubtitles",
+    "OmniVoiceLongText",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [

@@ -15,7 +15,8 @@ from omnivoice.constants import SAMPLE_RATE
 from omnivoice.errors import InputError, TextError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.lines import speech_level
-from omnivoice.productions.long import MadePart, Progress, plan_long, samples_of, speak_long
+from omnivoice.productions.long import MadePart, Progress, samples_of, speak_long
+from omnivoice.productions.long_plan import plan_long
 from omnivoice.productions.parts import PartStore
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 
@@ -136,6 +137,20 @@ def test_a_short_heading_does_not_make_the_voice(tmp_path: Path) -> None:
     assert {None if voice is None else voice.text for voice in voices[1:]} == {made[1].text}
 
 
+@pytest.mark.parametrize(
+    ("text", "warned"), [(f"# One\n{TEXT}", False), ("# One\nYes!", True), (f"One. [pause 1s] {TEXT}", False)]
+)
+def test_one_word_is_warned_about_only_if_it_makes_the_voice(text: str, warned: bool) -> None:
+    long = plan_long(GenerationRequest(text, seed=3), plan)
+    assert any("one word without a voice" in warning for warning in long.warnings) == warned
+
+
+@pytest.mark.parametrize(("pad", "warned"), [(0.0, False), (0.1, False), (1.0, True)])
+def test_padding_that_is_not_used_is_named(pad: float, warned: bool) -> None:
+    long = plan_long(GenerationRequest(TEXT, seed=3, pad_seconds=pad), plan)
+    assert any(warning.startswith("pad_seconds is not used") for warning in long.warnings) == warned
+
+
 def test_all_parts_are_as_loud_as_the_first(tmp_path: Path) -> None:
     made, whole, _ = spoken(tmp_path)
     levels = [speech_level([whole[part.start : part.end].float()[None] / 32768]) for part in made]
@@ -176,7 +191,54 @@ def test_places_pauses_and_chapters_are_exact(tmp_path: Path) -> None:
         end = 0 if before is None else before.end
         assert part.start - end == planned.silence
         assert not bool(whole[end : part.start].any())
-    assert [part.seed for part in made] == [3, 4, 5, 6, 7, 8]
+    assert made[0].seed == 3
+    assert len({part.seed for part in made}) == 6
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_headings_end_as_lines_do(end: str) -> None:
+    text = end.join(["# One", "It rained.", "## Two ##", "It rained again."])
+    long = plan_long(GenerationRequest(text, voice=VOICE, seed=3), plan)
+    assert long.chapters == ("One", "Two")
+    assert [part.text for part in long.parts] == ["One", "It rained.", "Two", "It rained again."]
+
+
+def test_text_that_is_put_in_leaves_the_other_parts_as_they_are(tmp_path: Path) -> None:
+    """Also when it moves every part behind it, and where a text occurs twice."""
+    lines = ["The rain stopped at last.", "And then?", "Nobody knew why.", "And then?", "We went home together."]
+    before, _, _ = spoken(tmp_path, " [pause 1s] ".join(lines), voice=VOICE)
+    assert len({part.key for part in before}) == 5
+    _, _, fake = spoken(tmp_path, " [pause 1s] ".join([lines[0], "A bird sang.", *lines[1:]]), voice=VOICE)
+    assert [one.chunks[0].text for one in fake.plans] == ["A bird sang."]
+
+
+def test_what_an_earlier_run_made_is_there_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        spoken(tmp_path, voice=VOICE, stop_after=3)
+    fake, seen = FakeSpeech(), list[tuple[int, int]]()
+
+    def on_part(part: MadePart, samples: Tensor, progress: Progress) -> None:
+        seen.append((progress.parts, len(fake.batches)))
+
+    long = plan_long(GenerationRequest(TEXT, voice=VOICE, seed=3), plan)
+    speak_long(long, fake, PartStore(tmp_path), model="m", on_part=on_part)
+    assert seen[:4] == [(1, 0), (2, 0), (3, 0), (4, 1)]
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_parts_run_together_than_asked_for(tmp_path: Path, most: int) -> None:
+    fake, long = FakeSpeech(), plan_long(GenerationRequest(TEXT, voice=VOICE, seed=3), plan)
+    made = speak_long(long, fake, PartStore(tmp_path), model="m", max_batch=most)
+    assert max(fake.batches) == most
+    assert sum(fake.batches) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("It rained.\n\n# ***\nAgain.", 3), ("# One\n***", 1), ("# One\r\nYes.\r\n# Two\r\n***", 3)]
+)
+def test_a_chapter_without_anything_to_speak_is_named(text: str, line: int) -> None:
+    with pytest.raises(TextError, match=f"^line {line}: the heading, or the text below it, cannot be spoken"):
+        plan_long(GenerationRequest(text, voice=VOICE, seed=3), plan)
 
 
 @pytest.mark.parametrize(
