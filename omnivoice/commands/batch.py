@@ -37,7 +37,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("list", metavar="LIST", help="JSON Lines: id, text, ref_audio, ref_text, instruct, language_id")
     parser.add_argument("-o", "--output", default="speech", metavar="FOLDER", help="default: speech")
     add_voice_options(parser)
-    add_speech_options(parser)
+    add_speech_options(parser, resumes=True)
     add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)

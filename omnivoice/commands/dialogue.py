@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,11 +14,11 @@ from ..intake.audio_files import write_wav
 from ..intake.files import write_atomic
 from ..productions.cast import Cast, Speaker
 from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
-from ..productions.kept import PARTS, KeptSpeech
+from ..productions.kept import KeptSpeech, parts_folder
 from ..productions.redo import parse_redo
 from ..productions.takes import SpeakWithRetries
 from ..productions.timings import srt_of, timed_lines, timings_json
-from ..text.script import parse_script
+from ..text.script import Script, folded, parse_script, speaker_names, unused_warnings
 from ..types import GenerationRequest, Speech
 from .cast_options import add_cast_options, members_from, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
@@ -60,7 +61,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--equal-loudness", action="store_true", help="make all speakers equally loud")
     add_redo_option(parser, "line")
-    add_speech_options(parser)
+    add_speech_options(parser, resumes=True)
     add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
@@ -73,32 +74,39 @@ def run(options: argparse.Namespace) -> None:
     text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
     members, default = members_from(options)
     names = [*(name for name, _ in members), *options.speaker]
-    script = parse_script(text, names or None)
+    script = _script(text, names, has_default=bool(default))
     how = DialogueOptions(options.gap, options.change, options.equal_loudness)
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
-    (engine, identity), start = load_identified(options), time.perf_counter()
-    speakers = [speaker_from(engine, name, given) for name, given in members]
-    if not names:  # every name in the script is a speaker
-        names = [name for name in dict.fromkeys(line.speaker for line in script.lines) if name]
-    speakers += [Speaker(name) for name in names[len(members) :]]
-    cast = Cast(tuple(speakers), speaker_from(engine, "", default))
-    kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
+    with parts_folder(output) as folder:
+        (engine, identity), start = load_identified(options), time.perf_counter()
+        speakers = [speaker_from(engine, name, given) for name, given in members]
+        cast = Cast((*speakers, *map(Speaker, options.speaker)), speaker_from(engine, "", default))
+        kept = KeptSpeech(folder, engine.generate_plans, model=identity)
+        retrying = SpeakWithRetries(partial(kept, on_step=show_progress), options.retries)
 
-    retrying = SpeakWithRetries(partial(kept, on_step=show_progress), options.retries)
+        def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
+            return retrying(engine.plan(requests))
 
-    def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
-        return retrying(engine.plan(requests))
-
-    dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
-    _write(output, dialogue)
-    if not options.keep_parts:
-        kept.remove()
+        dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
+        _write(output, dialogue)
+        if not options.keep_parts:
+            kept.remove()
     for line in (*(f"warning: {warning}" for warning in dialogue.warnings), *dialogue.notes):
         print(line, file=sys.stderr)
     seconds, took = dialogue.waveform.seconds, time.perf_counter() - start
     first = dialogue.lines[0].request.seed
     resumed = f", {kept.read} from an earlier run" if kept.read else ""
     print(f"{output}: {len(dialogue.lines)} lines, {seconds:.2f} s of speech in {took:.1f} s, seed {first}{resumed}")
+
+
+def _script(text: str, names: Sequence[str], *, has_default: bool) -> Script:
+    """Return the script. Without names, or with a voice for all others, every name in it is a speaker."""
+    if not has_default:
+        return parse_script(text, names or None)
+    script = parse_script(text)
+    spoken = {folded(line.speaker or "") for line in script.lines}
+    unused = [name for key, name in speaker_names(names).items() if key not in spoken] if names else []
+    return replace(script, warnings=(*script.warnings, *unused_warnings(unused)))
 
 
 def _write(output: Path, dialogue: Dialogue) -> None:

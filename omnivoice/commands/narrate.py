@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import BinaryIO
 
 from torch import Tensor
@@ -15,7 +17,7 @@ from ..errors import InputError
 from ..intake.audio_files import write_long_wav
 from ..intake.files import write_atomic
 from ..intake.riff import pcm16_head
-from ..productions.kept import PARTS
+from ..productions.kept import parts_folder
 from ..productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
 from ..productions.long_plan import plan_long
 from ..productions.long_times import chapter_marks, long_timings, timed_parts
@@ -50,7 +52,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("-o", "--output", default="narration.wav", metavar="WAV", help="default: narration.wav")
     add_redo_option(parser, "part")
     add_voice_options(parser)
-    add_speech_options(parser)
+    add_speech_options(parser, resumes=True)
     add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
@@ -64,20 +66,20 @@ def run(options: argparse.Namespace) -> None:
     redo = parse_redo(options.redo)
     text = read_text_stream(sys.stdin) if options.text == "-" else read_text_file(options.text)
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
+    with parts_folder(output) as folder:
+        _narrate(options, text, output, PartStore(folder), redo)
+
+
+def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartStore, redo: Mapping[int, int]) -> None:
     engine, identity = load_identified(options)
     request, warnings = request_from(options, engine, text)
-    long, store = plan_long(request, engine.plan), PartStore(output.with_name(output.name + PARTS))
+    long = plan_long(request, engine.plan)
     start, speak = time.monotonic(), speaker_of(options, engine)
-    model = with_retries(identity, options)
-    together = parts_at_once(engine.sampler.device)
+    model, together = with_retries(identity, options), parts_at_once(engine.sampler.device)
     made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo, max_batch=together)
-    write_long_wav(
-        output,
-        samples_of(made, store, tail=long.tail),
-        samples=made[-1].end + long.tail,
-        sample_rate=SAMPLE_RATE,
-        marks=chapter_marks(long, made),
-    )
+    count = made[-1].end + long.tail
+    pieces, marks = samples_of(made, store, tail=long.tail), chapter_marks(long, made)
+    write_long_wav(output, pieces, samples=count, sample_rate=SAMPLE_RATE, marks=marks)
     write_atomic(output.with_name(output.name + TIMES), long_timings(long, made, timed_parts(made, store)).encode())
     if not options.keep_parts:
         store.remove([*store.used])
@@ -85,8 +87,8 @@ def run(options: argparse.Namespace) -> None:
         print(line, file=sys.stderr)
     old = sum(not part.is_new for part in made)
     resumed = f", {old} of {len(made)} parts from an earlier run" if old else ""
-    seconds = (made[-1].end + long.tail) / SAMPLE_RATE
-    print(f"{output}: {clock(round(seconds))} of speech in {clock(round(time.monotonic() - start))}{resumed}")
+    seconds, took = clock(round(count / SAMPLE_RATE)), clock(round(time.monotonic() - start))
+    print(f"{output}: {seconds} of speech in {took}, seed {long.seed}{resumed}")
 
 
 def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) -> None:
@@ -101,9 +103,11 @@ def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) 
         out.flush()
         _show(part, samples, progress)
 
-    speak_long(long, speak, store, model="", on_part=on_part, max_batch=parts_at_once(engine.sampler.device))
+    together = parts_at_once(engine.sampler.device)
+    made = speak_long(long, speak, store, model="", on_part=on_part, max_batch=together)
     out.write(bytes(2 * long.tail))
-    for line in (*(f"warning: {warning}" for warning in (*long.warnings, *speak.reports)), *long.notes):
+    summary = f"{(made[-1].end + long.tail) / SAMPLE_RATE:.2f} s of speech, seed {long.seed}"
+    for line in (*(f"warning: {warning}" for warning in (*long.warnings, *speak.reports)), *long.notes, summary):
         print(line, file=sys.stderr)
 
 

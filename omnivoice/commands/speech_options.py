@@ -30,10 +30,14 @@ def add_voice_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--describe", metavar="TEXT", help='the voice in your own words, e.g. "a deep voice"')
 
 
-def add_speech_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the language, the seed, the text, the recording and the sampling."""
+def add_speech_options(parser: argparse.ArgumentParser, *, resumes: bool = False) -> None:
+    """Add the options of the language, the seed, the text, the recording and the sampling.
+
+    resumes: the command goes on where it was stopped, so its seed is always the same one.
+    """
     parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
-    parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
+    seed = "0" if resumes else "a new seed, which is printed"
+    parser.add_argument("--seed", type=int, help=f"same seed, same speech; default: {seed}")
     parser.add_argument("--speed", type=float, help="0.25-4, default 1")
     parser.add_argument(
         "--as-written",

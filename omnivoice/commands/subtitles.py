@@ -17,7 +17,7 @@ from ..intake.files import write_atomic
 from ..intake.limits import MAX_SUBTITLE_BYTES
 from ..productions.cast import Cast
 from ..productions.cue_output import CuesOnDisk
-from ..productions.kept import PARTS, KeptSpeech
+from ..productions.kept import KeptSpeech, parts_folder
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
@@ -61,7 +61,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--report", metavar="FILE", help="write a report about every cue, .txt")
     parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished cues, for later edits")
-    add_speech_options(parser)
+    add_speech_options(parser, resumes=True)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -79,20 +79,23 @@ def run(options: argparse.Namespace) -> None:
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
     request = replace(base_request(options), **pads)
     how = SubtitleOptions(options.mode, options.total, options.slowest_rate, request).checked()
-    engine, identity = load_identified(options)
-    speakers = tuple(speaker_from(engine, name, given) for name, given in members)
-    start = time.perf_counter()
-    kept = KeptSpeech(output.with_name(output.name + PARTS), engine.generate_plans, model=identity)
-    members_cast = Cast(speakers, speaker_from(engine, "", default))
-    disk = CuesOnDisk(kept.speech_of)
-    result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)
-    write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE)
-    took = time.perf_counter() - start
-    if encoding not in ("utf-8", options.encoding):
-        print(f"warning: the file is taken for {encoding}: if letters are wrong, name its --encoding", file=sys.stderr)
-    _write_texts(options, result)
-    if not options.keep_parts:
-        kept.remove()
+    with parts_folder(output) as folder:
+        engine, identity = load_identified(options)
+        speakers = tuple(speaker_from(engine, name, given) for name, given in members)
+        start = time.perf_counter()
+        kept = KeptSpeech(folder, engine.generate_plans, model=identity)
+        members_cast = Cast(speakers, speaker_from(engine, "", default))
+        disk = CuesOnDisk(kept.speech_of)
+        result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)
+        write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE)
+        took = time.perf_counter() - start
+        if encoding not in ("utf-8", options.encoding):
+            print(
+                f"warning: the file is taken for {encoding}: if letters are wrong, name its --encoding", file=sys.stderr
+            )
+        _write_texts(options, result)
+        if not options.keep_parts:
+            kept.remove()
     most = _SHOWN if options.report else None
     warnings = [f"warning: {note}" for note in (*subtitles.notes, *result.warnings)]
     for line in (*not_spoken(result, most), *warnings, *result.notes):

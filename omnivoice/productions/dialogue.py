@@ -85,7 +85,8 @@ def speak_dialogue(
     lines = _spoken(script.lines, work.requests, work.again(redo), silences) if redo else first
     if redo:
         gains = [_within_peak(gain, line) for gain, line in zip(gains, lines)]
-    waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE), gains=gains)
+    lines = tuple(line if gain == 1 else line.louder(gain) for line, gain in zip(lines, gains))
+    waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE))
     changes = [change for line in lines for change in line.speech.normalised]
     notes = (changes_note(changes),) if changes else ()
     return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), notes)
@@ -136,7 +137,7 @@ def _silences(lines: Sequence[ScriptLine], options: DialogueOptions) -> list[int
         gap = 0.0
         if before is not None:
             gap = options.gap_seconds if before.speaker == line.speaker else options.change_seconds
-        silences.append(round((line.pause_seconds or gap) * SAMPLE_RATE))
+        silences.append(round((gap if line.pause_seconds is None else line.pause_seconds) * SAMPLE_RATE))
     return silences
 
 

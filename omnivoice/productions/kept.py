@@ -12,7 +12,8 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from ..errors import FileError, InputError
 from ..intake.files import remove_file
 from ..intake.folders import make_folder, remove_empty_folder
 from ..intake.limits import MAX_TENSORS_BYTES
+from ..intake.locks import only_run
 from ..intake.strict_json import parse_json
 from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import GenerationPlan, OnStep, Speech, VoicePrompt, Waveform
@@ -107,6 +109,20 @@ class KeptSpeech:
         metadata = {"format": FORMAT, "format_version": FORMAT_VERSION, "content": content}
         write_tensors(self._path(key), tensors, {**metadata, "digest": _digest(key, tensors, content)})
         self.written += 1
+
+
+@contextmanager
+def parts_folder(output: Path) -> Iterator[Path]:
+    """Yield the folder of the finished parts of `output`, which no other run can use meanwhile.
+
+    It is removed at the end if nothing is in it. Raises FileError, or LockedError while another run uses it.
+    """
+    folder = make_folder(output.with_name(output.name + PARTS))
+    try:
+        with only_run(folder):
+            yield folder
+    finally:
+        remove_empty_folder(folder)
 
 
 def _speech(tensors: dict[str, Tensor], content: Any, plan: GenerationPlan) -> Speech:

@@ -59,6 +59,10 @@ class SpokenLine:
         """The line's own samples [1, N] at 24,000 Hz."""
         return self.speech.waveform.samples
 
+    def louder(self, gain: float) -> SpokenLine:
+        """Return the line with its samples multiplied by `gain`."""
+        return replace(self, speech=replace(self.speech, waveform=Waveform(self.samples * gain, SAMPLE_RATE)))
+
 
 @contextmanager
 def naming_line(number: int) -> Iterator[None]:
@@ -88,11 +92,11 @@ def placed(lines: Sequence[SpokenLine]) -> tuple[SpokenLine, ...]:
     return tuple(replace(line, start=end - line.samples.shape[1], end=end) for line, end in zip(lines, ends))
 
 
-def joined(lines: Sequence[SpokenLine], *, tail: int = 0, gains: Sequence[float] = ()) -> Waveform:
-    """Return the recording [1, N] of placed lines, with `tail` zeros at the end; gains: a factor for each line."""
+def joined(lines: Sequence[SpokenLine], *, tail: int = 0) -> Waveform:
+    """Return the recording [1, N] of placed lines, with `tail` zeros at the end."""
     samples = torch.zeros(1, (lines[-1].end if lines else 0) + tail)
-    for line, gain in zip(lines, gains or [1.0] * len(lines)):
-        samples[:, line.start : line.end] = line.samples if gain == 1 else line.samples * gain
+    for line in lines:
+        samples[:, line.start : line.end] = line.samples
     return Waveform(samples, SAMPLE_RATE)
 
 

@@ -8,6 +8,7 @@ batch it ran in, except that without a given voice the first part is the voice o
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from .redo import check_redo
 MAX_BATCH = 32  # parts; the first runs alone, so that it can be heard early
 CPU_BATCH = 1  # a CPU is no faster with several, so each part is kept and heard as soon as it can be
 MAX_GAIN = 2.0  # and its inverse; more would raise noise
+_LOG = logging.getLogger("omnivoice_nodes")
 _AGAIN = -1  # stands for the first part that is made, when it is made again
 
 
@@ -149,6 +151,8 @@ class _Work:
     def keep(self, index: int, speech: Speech) -> None:
         """Bring a part to the level of the first one and write it."""
         samples = speech.waveform.samples
+        for warning in speech.warnings:
+            _LOG.warning("part %d: %s", index + 1, warning)
         if index != self.first:
             level, peak = speech_level([samples]), float(samples.abs().max())
             gain = min(max(self._level / level if level else 1.0, 1 / MAX_GAIN), MAX_GAIN, MAX_PEAK / max(peak, 1e-9))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from ..intake.text_in import clean_text
 from .characters import is_spoken, is_unspaced
 from .languages import language_id
 from .markup import without_markup
-from .pauses import DEFAULT_SECONDS, PauseError, is_scene_break, split_pauses
+from .pauses import DEFAULT_SECONDS, PAUSE, PauseError, is_scene_break, split_pauses
 from .removed import Removed
 from .tags import nonverbal_tags
 from .vocabulary import named
@@ -32,7 +32,10 @@ OVERRIDES = ("speed", "seed", "language", "duration")
 _MAX_LABEL_WORDS = 4  # before a colon; more words than that are a sentence
 _LINE_END = re.compile("\r\n|[\r\n\N{LINE SEPARATOR}\N{PARAGRAPH SEPARATOR}]")
 _BRACKETED = re.compile(r"\[([^\[\]]{1,200})\][ \t]*([:：]?)[ \t]*")
-_PLAIN = re.compile(r"([^\[\]{}<>:：]{1,200}?)[ \t]*(?:：|:(?=\s|$))[ \t]*")
+# A name and a colon, also as a list or in bold, as in "- **Alice:** Hi". Group 2: a digit or slash that follows.
+_PLAIN = re.compile(
+    r"(?:[-•*–—][ \t]+)?\*{0,3}([^\[\]{}<>:：*]{1,200}?)[ \t]*\*{0,3}[ \t]*(?:：|:(?=([\d/\\])?))\*{0,3}[ \t]*"
+)
 _VOICE = re.compile(r"\{[ \t]*voice(?![\w-])", re.IGNORECASE)
 _PAIR = re.compile(r"""[ \t]*([^\s={}"]{1,40})[ \t]*=[ \t]*(?:"([^"{}]{0,100})"|([^\s{}"]{1,100}))(?=[\s}])""")
 _NUMBER = re.compile(r"[+-]?\d{1,20}(?:\.\d{1,20})?")
@@ -43,7 +46,8 @@ class ScriptLine:
     """One line to speak.
 
     number: of the line in the script, and column: of its text, both from 1. speaker: a name as the cast spells it; None
-    if the script names no speakers. pause_seconds: silence that lines without words ask for before this one.
+    if the script names no speakers. pause_seconds: silence that lines without words ask for before this one; None if
+    there is no such line.
     overrides: a subset of OVERRIDES, as fields of a GenerationRequest.
     """
 
@@ -51,7 +55,7 @@ class ScriptLine:
     column: int
     speaker: str | None
     text: str
-    pause_seconds: float = 0.0
+    pause_seconds: float | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -82,7 +86,7 @@ def parse_script(script: str, speakers: Collection[str] | None = None) -> Script
     """Return the lines of `script`.
 
     speakers: the names of the cast; case, accents and repeated spaces do not matter. With one name, lines before the
-    first label are that speaker's. None: there is no cast, and every label is a name.
+    first label are that speaker's. None: there is no cast, and every label is a name, as it is first spelt.
     Raises TextError, which names the line and column: a speaker who is not in the cast, a label without a text, a
     setting or pause that cannot be read, a line without any word, too many lines.
     """
@@ -97,8 +101,12 @@ def parse_script(script: str, speakers: Collection[str] | None = None) -> Script
         raise TextError('nothing to speak: the script has no line; write one, such as "Alice: Good morning."')
     spoken = {line.speaker for line in reader.lines}
     silent = [name for name in (names or {}).values() if name not in spoken]
-    unused = [f"no line in the script is spoken by {named(silent)}"] if silent else []
-    return Script(tuple(reader.lines), reader.pause, (*removed.warnings("script"), *unused))
+    return Script(tuple(reader.lines), reader.pause or 0.0, (*removed.warnings("script"), *unused_warnings(silent)))
+
+
+def unused_warnings(names: Sequence[str]) -> list[str]:
+    """Return a warning about speakers without a line, if there are any."""
+    return [f"no line in the script is spoken by {named(names)}"] if names else []
 
 
 def speaker_names(speakers: Collection[str]) -> dict[str, str]:
@@ -119,8 +127,9 @@ def speaker_names(speakers: Collection[str]) -> dict[str, str]:
             )
         if name.lower() in nonverbal_tags():
             raise InputError(f"{shown(name)} cannot be a speaker: [{name}] is a tag that the model knows")
-        if names.setdefault(folded(name), name) is not name:
+        if folded(name) in names:
             raise InputError(f"two speakers are called {shown(name)}: give each its own name")
+        names[folded(name)] = name
     return names
 
 
@@ -131,10 +140,13 @@ def folded(name: str) -> str:
 
 
 class _Reader:
-    """Reads row after row. names: {folded: name}, None without a cast. pause: silence not yet given to a line."""
+    """Reads row after row. names: {folded: name}, None without a cast. pause: silence not yet given to a line, None if
+    no row has asked for any."""
 
     def __init__(self, names: Mapping[str, str] | None) -> None:
-        self.names, self.lines, self.pause = names, list[ScriptLine](), 0.0
+        self.names, self.lines = names, list[ScriptLine]()
+        self.pause: float | None = None
+        self._found: dict[str, str] = {}  # names of a script without a cast, by their folded form
         self.speaker = next(iter(names.values())) if names and len(names) == 1 else None
         self._waiting: _Place | None = None  # a label whose text has not come yet
 
@@ -152,7 +164,8 @@ class _Reader:
             return
         silence = _silence(text, place, removed)
         if silence is not None and not overrides:
-            self._add_pause(silence, place)
+            if PAUSE.search(text) or is_scene_break(text):
+                self._add_pause(silence, place)
             return
         if silence is not None or not any(map(is_spoken, without_markup(text, Removed()))):
             raise place.error("there is no word to speak here: write a text, or remove the line")
@@ -161,7 +174,7 @@ class _Reader:
         if len(self.lines) == MAX_SCRIPT_LINES:
             raise place.error(f"a script can have at most {MAX_SCRIPT_LINES} spoken lines: split it")
         self.lines.append(ScriptLine(number, place.column, self.speaker, text, self.pause, overrides))
-        self.pause, self._waiting = 0.0, None
+        self.pause, self._waiting = None, None
 
     def check_waiting(self) -> None:
         """Raise TextError if the last label has got no text."""
@@ -169,8 +182,8 @@ class _Reader:
             raise self._waiting.error(f"{self.speaker} has nothing to say: write a text after the colon")
 
     def _add_pause(self, seconds: float, place: _Place) -> None:
-        self.pause += seconds
-        self._waiting = None if seconds else self._waiting
+        self.pause = (self.pause or 0.0) + seconds
+        self._waiting = None
         if self.pause > MAX_PAUSES_SECONDS:
             raise place.error(f"pauses between two lines can last at most {MAX_PAUSES_SECONDS} s in all")
 
@@ -187,17 +200,26 @@ class _Reader:
             name, colon = match[1], False
         else:
             return None, 0
+        likely = colon or (_is_label(name, row) and not (match.lastindex == 2 and match[2]))
         if self.names is None:
-            return (" ".join(name.split()), match.end()) if colon or _is_label(name, row) else (None, 0)
+            return (self._own_name(name, place), match.end()) if likely else (None, 0)
         known = self.names.get(folded(name))
         if known is not None:
             return known, match.end()
-        if colon or _is_label(name, row):
+        if likely:
             raise place.error(
                 f"the speaker {shown(name)} is not in the cast ({self._cast()}): add a voice with this name, or, if "
                 "it is not a name, write the speaker's name and a colon before it"
             )
         return None, 0
+
+    def _own_name(self, name: str, place: _Place) -> str:
+        """Return a name of a script without a cast, as it was first spelt."""
+        try:
+            (key, own), *_ = speaker_names([name]).items()
+        except InputError as error:
+            raise place.error(str(error)) from None
+        return self._found.setdefault(key, own)
 
 
 def _is_tag(name: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from omnivoice.engine import Engine
+from omnivoice.productions.kept import parts_folder
 from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
@@ -45,6 +46,32 @@ def test_the_cast_of_the_options_is_the_cast(run: Run) -> None:
     assert run("dialogue", "talk.txt", "--voice", "Anna=anna.wav", "--speaker", "Bob", "--steps", 1).returncode == 0
     (run.folder / "cast.json").write_text(json.dumps({"Anna": "anna.wav", "Bob": {"design": "male"}}))
     assert run("dialogue", "talk.txt", "--cast", "cast.json", "--steps", 1).returncode == 0
+
+
+@pytest.mark.parametrize("cast", [(), ("--speaker", "Anna"), ("--speaker", "Anna", "--speaker", "Carl")])
+def test_a_voice_without_a_name_is_that_of_all_others(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cast: tuple[str, ...]
+) -> None:
+    cloned: dict[str, bool] = {}
+    speak = Engine.generate_plans
+
+    def noting(engine: Engine, plans: Sequence[GenerationPlan], **options: Any) -> list[Speech]:
+        cloned.update((plan.request.text, plan.request.voice is not None) for plan in plans)
+        return speak(engine, plans, **options)
+
+    monkeypatch.setattr(Engine, "generate_plans", noting)
+    result = run("dialogue", "talk.txt", "--voice", "anna.wav", *cast, "--steps", 1)
+    assert result.returncode == 0
+    assert cloned["Very well, thank you, and how are you?"]
+    assert cloned["Good morning, my old friend, how are you?"] == (not cast)
+    assert ("no line in the script is spoken by Carl" in result.stderr) == ("Carl" in cast)
+
+
+def test_a_second_run_of_one_output_is_refused(run: Run) -> None:
+    with parts_folder(run.folder / "talk.wav"):
+        result = run("dialogue", "talk.txt", "-o", "talk.wav", "--steps", 1)
+    assert (result.returncode, "talk.wav.parts is in use by process" in result.stderr) == (1, True)
+    assert not (run.folder / "talk.wav.parts").exists()
 
 
 @pytest.mark.parametrize(

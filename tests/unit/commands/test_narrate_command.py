@@ -13,6 +13,7 @@ import pytest
 
 from omnivoice.engine import Engine
 from omnivoice.productions.checks import Finding
+from omnivoice.productions.kept import parts_folder
 from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
@@ -116,6 +117,25 @@ def test_a_stream_carries_the_same_samples_as_they_are_made(run: Run, monkeypatc
     narrate(run)
     with wave.open(str(run.folder / "book.wav")) as file:
         assert target.getvalue()[44:] == file.readframes(file.getnframes())
+
+
+def test_a_stream_names_its_seed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, the same speech could not be had again."""
+    streams = []
+    for seed in ((), ("--seed", None)):
+        target = BytesIO()
+        monkeypatch.setattr("omnivoice.commands.narrate.standard_output", lambda target=target: target)
+        option = ("--seed", streams[0][1]) if seed else ()
+        result = run("speak", "It rains today.", "--stream", "--steps", 1, *option)
+        streams.append((target.getvalue(), result.stderr.split("s of speech, seed ")[1].split()[0]))
+    assert streams[0] == streams[1]
+
+
+def test_a_second_run_of_one_output_is_refused(run: Run) -> None:
+    with parts_folder(run.folder / "book.wav"):
+        result = narrate(run)
+    assert (result.returncode, "book.wav.parts is in use by process" in result.stderr) == (1, True)
+    assert not (run.folder / "book.wav.parts").exists()
 
 
 def test_a_stream_has_no_file(run: Run) -> None:

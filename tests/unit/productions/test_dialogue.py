@@ -229,3 +229,26 @@ def test_a_line_that_is_not_there_cannot_be_spoken_again() -> None:
     with pytest.raises(InputError, match="redo names line 2, which is not spoken"):
         speak_dialogue(script, Cast((Speaker("A"),)), GenerationRequest("", seed=1), plan, fake, redo={2: 5})
     assert fake.runs == []
+
+
+def test_equal_loudness_holds_for_each_line_and_for_the_whole() -> None:
+    class Louder(FakeSpeech):
+        def _speak(self, request: GenerationRequest) -> Speech:
+            speech = super()._speak(request)
+            speech.waveform.samples.mul_(1 + (request.seed or 0) % 2)
+            return speech
+
+    cast = Cast((Speaker("A", voice(1)), Speaker("B", voice(2))))
+    script = parse_script(f"A: {LONG}\nB: {LONG}", cast.names)
+    options = DialogueOptions(equal_loudness=True)
+    dialogue = speak_dialogue(script, cast, GenerationRequest("", seed=6), plan, Louder(), options)
+    for line in dialogue.lines:
+        assert torch.equal(dialogue.waveform.samples[:, line.start : line.end], line.samples)
+        assert speech_level([line.samples]) == pytest.approx(0.2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("mark", "silence"), [("", 0.3), ("[pause 0s]\n", 0.0), ("[pause 1s]\n", 1.0), ("<p>\n", 0.3)])
+def test_a_pause_of_any_length_replaces_the_gap(mark: str, silence: float) -> None:
+    dialogue, _ = speak(f"A: {LONG}\n{mark}{LONG}", [Speaker("A", voice(1))])
+    first, second = dialogue.lines
+    assert second.start - first.end == round(silence * SAMPLE_RATE)

@@ -87,12 +87,14 @@ def test_settings_without_a_label_count_for_the_line() -> None:
         ("* * *", 0.5),
         ("———", 0.5),
         ("Bob: [pause 2s]", 2.0),
-        ("<p>", 0.0),
+        ("<p>", None),
+        ("[pause 0s]", 0.0),
+        ("Bob: [pause 0s]", 0.0),
     ],
 )
-def test_a_line_without_words_is_silence_before_the_next(between: str, seconds: float) -> None:
+def test_a_line_without_words_is_silence_before_the_next(between: str, seconds: float | None) -> None:
     first, second = parse_script(f"Alice: a\n{between}\nBob: b", CAST).lines
-    assert (first.pause_seconds, second.pause_seconds, second.speaker) == (0.0, seconds, "Bob")
+    assert (first.pause_seconds, second.pause_seconds, second.speaker) == (None, seconds, "Bob")
 
 
 def test_silence_at_the_end_and_what_is_not_spoken_are_kept() -> None:
@@ -252,3 +254,52 @@ def test_any_script_is_read_or_refused_in_our_words(script: str, cast: tuple[str
     for line in read.lines:
         assert line.text and line.text == line.text.strip()
         assert cast is None or line.speaker in cast
+
+
+@pytest.mark.parametrize("cast", [("Alice", "Bob"), None])
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Bob: Hi there.",
+        "Bob:Hi there.",
+        "Bob：Hi there.",
+        "bob : Hi there.",
+        "BÓB:Hi there.",
+        "**Bob:** Hi there.",
+        "**Bob**: Hi there.",
+        "*Bob:*Hi there.",
+        "- Bob: Hi there.",
+        "• **Bob:** Hi there.",
+        "[Bob]: Hi there.",
+        "[Bob]:Hi there.",
+    ],
+)
+def test_a_label_is_read_as_people_write_it(row: str, cast: tuple[str, ...] | None) -> None:
+    """Otherwise the speaker before would say the line, and the name with it."""
+    lines = parse_script(f"Bob: It rains.\nAlice: Hello.\n{row}", cast).lines
+    assert [(line.speaker, line.text) for line in lines][2] == ("Bob", "Hi there.")
+
+
+@pytest.mark.parametrize("cast", [("Alice", "Bob"), None])
+@pytest.mark.parametrize("row", ["https://a.org is a page.", "C:\\Temp is a folder.", "John 3:16 is a verse.", "* Hi."])
+def test_a_colon_in_a_text_makes_no_label(row: str, cast: tuple[str, ...] | None) -> None:
+    (_, line) = parse_script(f"Alice: Hello.\n{row}", cast).lines
+    assert (line.speaker, line.text) == ("Alice", row)
+
+
+def test_without_a_cast_a_speaker_is_called_as_at_first() -> None:
+    script = parse_script("José: a\nAnna: b\nJOSE: c\n[anna]: d\njosé: e")
+    assert [line.speaker for line in script.lines] == ["José", "Anna", "José", "Anna", "José"]
+
+
+@pytest.mark.parametrize(("name", "given"), [("?", "'?'"), ("x" * 65, "'xxx")])
+def test_without_a_cast_a_name_that_no_cast_could_have_is_refused(name: str, given: str) -> None:
+    with pytest.raises(TextError, match=r"^line 2, column 1: a speaker's name must be 1-64 characters") as error:
+        parse_script(f"Anna: a\n[{name}]: b")
+    assert given in str(error.value)
+
+
+@pytest.mark.parametrize("names", ["A\nA", "A\na", "B\nA\nA", "Anna\nAnna", "中\n中"])
+def test_a_name_that_is_there_twice_is_refused(names: str) -> None:
+    with pytest.raises(InputError, match="two speakers are called"):
+        speaker_names(names.split("\n"))
