@@ -126,6 +126,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "grad_accumulation_steps": Limit(1, 1_024, integer=True),
         "every": Limit(0, 1_000_000, integer=True),
         "patience": Limit(0, 1_000, integer=True),
+        "points": Limit(0, 100),
         "speed": Limit(0.25, 4),
         "duration": Limit(0, 600, above_low=True),
         "seed": Limit(0, 2**64 - 1, integer=True),

@@ -53,11 +53,12 @@ def build_trainer(
         if lora is not None:
             start_from_lora(model, lora, settings)
         training, held = dataset.split(settings.validation, settings.seed)
-        if settings.patience and not held:
-            raise InputError(
-                f"patience needs validation clips, but {settings.validation:g} of {len(training)} clips is less than "
-                "one: raise validation, or set patience to 0"
-            )
+        for name in ("patience", "stop_words_points"):
+            if getattr(settings, name) and not held:
+                raise InputError(
+                    f"{name} needs validation clips, but {settings.validation:g} of {len(training)} clips is less than "
+                    f"one: raise validation, or set {name} to 0"
+                )
         if settings.validation and settings.validate_every and not held and world.is_main:
             _LOG.warning("no validation: %g of %d clips is less than one", settings.validation, len(training))
         mask_id, seed = lm.config.audio_mask_id, settings.seed

@@ -1,8 +1,9 @@
 """The folder of a run: settings, metrics and training states, and which of them to resume from.
 
     settings.json   what the run was started with        metrics.jsonl   one line per step and validation
-    state-00000100.safetensors (the last two)       best.safetensors   weights of the lowest validation loss
+    state-00000100.safetensors (the last two)       best.safetensors   weights of the lowest validation loss*
 
+* With stop_words_points, of the lowest loss among those that have not lost words.
 A damaged training state is noticed, named and skipped. On a full disk, older states make room for what is written, and
 a reserve of the LoRA's size for the LoRA at the end. A run resumes only with the settings, data and model that it was
 started with. A new run needs a folder that holds no other run. Whoever trains in a folder holds its lock (`lock_run`),
@@ -87,7 +88,7 @@ class RunFolder:
             return True
         for reason in self._damaged.values():
             raise FileError(f"no training state in {shown_name(self.folder)} is intact ({reason}): name another folder")
-        self._cut_metrics(0)  # of a run that ended before its first state
+        self._cut_metrics(-1)  # of a run that ended before its first state
         return False
 
     def save(self, trainer: Trainer) -> None:

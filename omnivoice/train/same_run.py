@@ -9,7 +9,7 @@ from .state_files import FORMAT, FORMAT_VERSION
 from .trainer import warmup_steps
 
 # Settings that may change when a run resumes, since they do not affect the weights.
-CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience"})
+CHANGEABLE = frozenset({"validate_every", "save_every", "sample_every", "sample_text", "patience", "stop_words_points"})
 _MORE_STEPS = (
     "a run goes on to more steps only with a constant schedule and an equally long warm-up, since its learning rates "
     "would have been others. To train further, start from its LoRA (lora in a config file, existing_lora in ComfyUI)"

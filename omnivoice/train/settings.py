@@ -72,8 +72,9 @@ class TrainSettings:
     weights; seed. training_dtype: of the base model; LoRA and optimizer are always float32. gradient_checkpointing:
     less memory for a third more time. offloading: keep the base model on the CPU.
     validation: share of the clips set aside. validate_every, save_every, sample_every: in steps, 0 for never.
-    patience: stop after that many validations in a row without improvement, 0 for never. sample_text: text of the
-    spoken samples.
+    patience: stop after that many validations in a row without improvement, 0 for never. stop_words_points: at each
+    validation count the right words of speech from the model, and stop when their share is more than so many
+    percentage points below the best so far; 0: do not count. sample_text: text of the spoken samples.
     """
 
     method: str = "lora"
@@ -102,6 +103,7 @@ class TrainSettings:
     save_every: int = 100
     sample_every: int = 0
     patience: int = 0
+    stop_words_points: float = 0.0
     sample_text: str = ""
     masking: Masking = field(default_factory=Masking)
 
@@ -130,8 +132,9 @@ class TrainSettings:
             raise InputError("offloading moves frozen weights to the CPU, and with method full no weight is frozen")
         if self.sample_every and not self.sample_text.strip():
             raise InputError("sample_every needs a sample_text: write one, or set sample_every to 0")
-        if self.patience and not (self.validate_every and self.validation):
-            raise InputError("patience needs validations: set validation and validate_every, or set patience to 0")
+        for name in ("patience", "stop_words_points"):
+            if getattr(self, name) and not (self.validate_every and self.validation):
+                raise InputError(f"{name} needs validations: set validation and validate_every, or set {name} to 0")
 
     @property
     def scale(self) -> float:
@@ -149,8 +152,9 @@ class TrainSettings:
         return AUDIO if (self.method, self.audio_modules) == ("lora", "full") else ()
 
     def as_table(self) -> dict[str, object]:
-        """Return every setting by name, ready for JSON."""
-        table = {f.name: getattr(self, f.name) for f in fields(self)}
+        """Return every setting by name, ready for JSON; stop_words_points only if it is on, as in older files."""
+        table = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "stop_words_points"}
+        table |= {"stop_words_points": self.stop_words_points} if self.stop_words_points else {}
         return {**table, "masking": {f.name: getattr(self.masking, f.name) for f in fields(self.masking)}}
 
 
@@ -217,6 +221,7 @@ _NUMBERS = {
     **{name: name for name in (*_OWN, "validation", "patience")},
     **dict.fromkeys(("warmup", "weight_decay"), "share"),
     **dict.fromkeys(("validate_every", "save_every", "sample_every"), "every"),
+    "stop_words_points": "points",
     "rank": "lora_rank",
     "alpha": "lora_alpha",
     "steps": "training_steps",

@@ -23,6 +23,7 @@ from .batches import Cursor, Source, label_counts, split_evenly
 from .masking import IGNORED, Example, generators
 from .model import TrainingModel
 from .settings import TrainSettings
+from .words import Words
 from .world import SINGLE, World
 
 MAX_SKIPPED = 5  # steps in a row without a finite loss
@@ -62,14 +63,16 @@ class Pace:
         """Tokens per second."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
-    def line(self, report: StepReport, validation: float = math.nan) -> str:
-        """Count a step and return its progress as text; validation: the latest loss, NaN for none."""
+    def line(self, report: StepReport, validation: float = math.nan, words: float = math.nan) -> str:
+        """Count a step and return its progress as text. validation, words: the latest loss and share of right words,
+        NaN for none."""
         self.steps += 1
         self.tokens += report.tokens
         self.seconds += report.seconds
         left = round((report.steps - report.step) * self.seconds / self.steps)
         losses = f"loss {report.loss:.3f}{', skipped' if report.skipped else ''}"
         losses += f", validation {validation:.3f}" if math.isfinite(validation) else ""
+        losses += f", right words {words:.1%}" if math.isfinite(words) else ""
         speed = f"lr {report.learning_rate:.1e}, {self.speed:,.0f} tokens/s, {clock(left)} left"
         return f"step {report.step}/{report.steps}, {losses}, {speed}"
 
@@ -94,7 +97,8 @@ class Trainer:
         self.call = DistributedDataParallel(model) if world.size > 1 else model
         self.cursor, self.step_count, self.tokens, self.skipped = Cursor(), 0, 0, 0
         self.losses: list[float] = []
-        self.best, self.stale = math.inf, 0  # the lowest validation loss, and the validations since then
+        self.best, self.stale = math.inf, 0  # the validation loss of the best weights, and the validations since then
+        self.words = Words()
 
     @property
     def finished(self) -> bool:
@@ -197,6 +201,7 @@ class Trainer:
     def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         """Return the training state, (tensors, numbers), for `restore`."""
         history = {"losses": self.losses, "best": [self.best]}
+        history |= {"words": self.words.values()} if self.settings.stop_words_points else {}
         tensors = {name: torch.tensor(values, dtype=torch.float64) for name, values in history.items()}
         for name, parameter in self.trained.items():
             tensors[f"weights.{name}"] = parameter.detach()
@@ -225,6 +230,7 @@ class Trainer:
                 place = "cpu" if key == "step" else self.trained[name].device
                 self._state_of(self.trained[name])[key] = value.to(place, copy=True)
         self.losses, self.best = tensors["losses"].tolist(), float(tensors["best"])
+        self.words = Words.restored(tensors["words"].tolist()) if "words" in tensors else Words()
         self.step_count, self.tokens = numbers["step"], numbers["tokens"]
         self.skipped, self.stale = numbers["skipped"], numbers["stale"]
         self.cursor = Cursor(numbers["epoch"], numbers["position"])
@@ -246,7 +252,8 @@ class Trainer:
                 )
         shapes = [tuple(tensors[name].shape) for name in ("losses", "best") if name in tensors]
         known = numbers.keys() == self.state()[1].keys() and min(numbers.values()) >= 0
-        if not known or numbers["position"] >= len(self.source.clips) or shapes != [(numbers["step"],), (1,)]:
+        shapes += [tuple(tensors["words"].shape)] if "words" in tensors else [(4,)]
+        if not known or numbers["position"] >= len(self.source.clips) or shapes != [(numbers["step"],), (1,), (4,)]:
             raise CheckpointError("this training state is not consistent: name another folder")
 
 

@@ -74,6 +74,7 @@ def test_table_is_the_contract() -> None:
         "grad_accumulation_steps": (1, 1_024),
         "every": (0, 1_000_000),
         "patience": (0, 1_000),
+        "points": (0, 100),
         "steps": (1, 256),
         "guidance": (0, 10),
         "t_shift": (0.01, 10),
