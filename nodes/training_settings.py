@@ -45,6 +45,8 @@ class TrainingSettings(io.ComfyNode):
                     _number("sample_every", limits="every"),
                     io.String.Input("sample_text", default=SAMPLE_TEXT, optional=True),
                     _menu("on_cancel", (STOP, KEEP)),
+                    _number("stop_words_points", 0.5, "points"),
+                    _menu("recogniser", host.training_words.recogniser_names()),
                 ],
                 outputs=[widgets.TrainingSettings.Output(display_name="settings")],
                 search_aliases=["training options", "hyperparameters", "lora settings"],

@@ -41,6 +41,7 @@ from . import folders, models
 from .lora import find_lora, lora_paths
 from .training_model import private_copy, training_dtype, training_mode
 from .training_run import TrainingRun
+from .training_words import load_recogniser
 
 FOLDER = "omnivoice_training"  # in output/
 NO_LORA = "[None]"  # as core's Train LoRA calls it
@@ -52,6 +53,7 @@ _ENDS = {
     "finished": "finished",
     "stopped": "cancelled",
     "no better": "stopped, since validation did not improve,",
+    "fewer words": "stopped, since right words were lost,",
     "not saved": "stopped, since its files could not be written,",
 }
 _STEPS_IN_NAME = re.compile(r"_(\d{1,9})_steps_")  # core's SaveLoRA names files so
@@ -100,6 +102,7 @@ def train_lora(
     settings, device = request.settings, model.lm.load_device
     with training_mode():
         lora, earlier_steps = _existing(model, request)
+        whisper = load_recogniser(settings, options.recogniser)
         mm.throw_exception_if_processing_interrupted()
         mm.free_memory(EVERYTHING, device)
         place = torch.device("cpu") if settings.offloading else device
@@ -111,7 +114,7 @@ def train_lora(
         with _folder(request, data.fingerprint(), base) as (folder, notes):
             if folder is not None and folder.resume(trainer):
                 notes.append(f"resumed: {folder.folder.name} was at step {trainer.step_count}")
-            run = TrainingRun(model, trainer, folder, node_id, language=data.language)
+            run = TrainingRun(model, trainer, folder, node_id, language=data.language, whisper=whisper)
             outcome = run.train(keep=options.keep)
             steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
             tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
@@ -220,7 +223,7 @@ def _report(data: Dataset, request: TrainingRequest, trainer: Trainer, outcome: 
         lines.append(f"loss: first {losses[0]:.3f}, mean of the last {len(last)}: {sum(last) / len(last):.3f}")
     if math.isfinite(trainer.best):
         lines.append(f"best validation loss: {trainer.best:.3f}")
-    return lines
+    return [*lines, *filter(None, [trainer.words.report(trainer.settings.stop_words_points)])]
 
 
 def _rejected(data: Dataset) -> list[str]:

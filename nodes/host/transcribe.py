@@ -9,7 +9,7 @@ ComfyUI caches the text, not the model.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
@@ -40,7 +40,7 @@ OR_ANOTHER = "or connect the text of any other speech recognition node instead"
 HOW_TO_GET = (
     "put a folder with a Whisper model from Hugging Face, e.g. openai/whisper-large-v3-turbo (config.json, "
     "generation_config.json, preprocessor_config.json, tokenizer.json, model.safetensors), into "
-    f"ComfyUI/models/whisper, press R and choose it, {OR_ANOTHER}"
+    "ComfyUI/models/whisper, press R and choose it"
 )
 RATE_HZ = 16_000
 WINDOW_SECONDS, LOOK_BACK_SECONDS = 30.0, 5.0
@@ -98,15 +98,20 @@ def model_names() -> list[str]:
     return [*model_folders()] or [NO_MODEL]
 
 
-def model_folder(name: object) -> Path:
-    """Return the folder of a model in a list made just now; raises InputError that says what to put where."""
+def model_folder(name: object, *, input_name: str = "model_name", otherwise: str = OR_ANOTHER) -> Path:
+    """Return the folder of a model in a list made just now; raises InputError that says what to put where.
+
+    otherwise: what else the message advises.
+    """
     found = model_folders()
-    return found[folders.chosen("model_name", name, found, missing=f"{NO_MODEL}: {HOW_TO_GET}")]
+    missing = f"{NO_MODEL}: {HOW_TO_GET}, {otherwise}"
+    return found[folders.chosen(input_name, name, found, missing=missing)]
 
 
-def load_whisper(name: object) -> Whisper:
+def load_whisper(name: object, *, input_name: str = "model_name", otherwise: str = OR_ANOTHER) -> Whisper:
     """Read the named model so that ComfyUI can move it; raises InputError, CheckpointError or FileError."""
-    folder, transformers = model_folder(name), _transformers()
+    folder = model_folder(name, input_name=input_name, otherwise=otherwise)
+    transformers = _transformers(otherwise)
     for weights in folder.glob("*.safetensors"):
         check_header(weights)
     if isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
@@ -126,14 +131,14 @@ def load_whisper(name: object) -> Whisper:
         reason = str(error).replace(str(folder), folder.name).splitlines()[:1]
         raise CheckpointError(
             f"the Whisper model {folder.name} could not be read ({type(error).__name__}: {' '.join(reason)[:200]}): "
-            f"download its folder again, {OR_ANOTHER}"
+            f"download its folder again, {otherwise}"
         ) from error
     module = WhisperModule(model.eval().requires_grad_(False), dtype)
     patcher = models.patcher_of(module, load_device, offload_device)
     return Whisper(folder.name, module, patcher, extractor, tokenizer.decode)
 
 
-def _transformers() -> ModuleType:
+def _transformers(otherwise: str) -> ModuleType:
     """Return the package; raises CheckpointError that says what is missing."""
     try:
         transformers = importlib.import_module("transformers")
@@ -141,9 +146,9 @@ def _transformers() -> ModuleType:
             getattr(transformers, name)  # transformers imports each class, and what it needs, only now
     except (ImportError, AttributeError, RuntimeError) as error:
         raise CheckpointError(
-            f"Transcribe needs the Python package transformers, 4.50 or newer, which ComfyUI brings along "
+            f"Whisper needs the Python package transformers, 4.50 or newer, which ComfyUI brings along "
             f"({type(error).__name__}: {str(error).splitlines()[0][:120]}): run pip install -r requirements.txt in "
-            f"ComfyUI's folder with ComfyUI's Python, {OR_ANOTHER}"
+            f"ComfyUI's folder with ComfyUI's Python, {otherwise}"
         ) from error
     return transformers
 
@@ -175,6 +180,22 @@ def transcribe(audio: object, name: object, language: object) -> tuple[list[str]
         return text
 
     return [" ".join(filter(None, map(text_of, windows))) for windows in recordings], tuple(warnings)
+
+
+def hear(model: Whisper, waveforms: Sequence[Waveform], languages: Sequence[str | None]) -> list[str]:
+    """Return what is said in each recording, empty for a silent one. languages: Whisper's ids, None to detect it."""
+    mm.load_models_gpu([model.patcher], memory_required=_working_bytes(model), force_full_load=True)
+    texts = []
+    for waveform, language in zip(waveforms, languages, strict=True):
+        options = _options(model, language)
+        texts.append(" ".join(filter(None, (_window_text(model, part, options) for part in _windows(waveform)))))
+    return texts
+
+
+def check_languages(model: Whisper, languages: Iterable[str | None]) -> None:
+    """Raise InputError for a language that the model does not know."""
+    for language in dict.fromkeys(languages):
+        _options(model, language)
 
 
 def _windows(waveform: Waveform) -> list[Tensor]:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...omnivoice.errors import InputError
-from ...omnivoice.intake.limits import check_choice, check_switch, check_text_length
+from ...omnivoice.intake.limits import check_choice, check_switch, check_text_length, shown
 from ...omnivoice.train.results import check_result_name
 from ...omnivoice.train.settings import BY_PRESET, TrainSettings, settings_for, settings_from
 
 OPEN: Mapping[str, float] = MappingProxyType({**dict.fromkeys(BY_PRESET, 0), "warmup": -1})
 STOP, KEEP = "stop the workflow", "keep what was trained"
 LORA_DTYPES = ("fp32", "bf16")
+NO_RECOGNISER = "[None]"  # as core's Train LoRA calls it
 OPTIMIZERS = ("AdamW", "Adam", "SGD", "RMSprop")  # as core's Train LoRA offers them; the engine may know more
 RUN_NAME = "my voice"
 MAX_RUNS = 1000  # of one name
@@ -30,12 +31,14 @@ class TrainingOptions:
     """What an OMNIVOICE_TRAINING_SETTINGS socket carries.
 
     settings: checked settings by the engine's names, without those left to the preset. lora_dtype: of the result. keep:
-    whether a cancelled training lets the workflow continue with its LoRA.
+    whether a cancelled training lets the workflow continue with its LoRA. recogniser: the name of a Whisper model for
+    stop_words_points, checked when it is read.
     """
 
     settings: Mapping[str, object] = field(default_factory=dict)
     lora_dtype: str = LORA_DTYPES[0]
     keep: bool = False
+    recogniser: str = NO_RECOGNISER
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,12 @@ def options_from(inputs: Mapping[str, object]) -> TrainingOptions:
     table = {name: value for name, value in inputs.items() if value is not None}
     dtype = check_choice("lora_dtype", table.pop("lora_dtype", LORA_DTYPES[0]), LORA_DTYPES)
     cancel = check_choice("on_cancel", table.pop("on_cancel", STOP), (STOP, KEEP))
+    recogniser = table.pop("recogniser", NO_RECOGNISER)
+    if not isinstance(recogniser, str):
+        raise InputError(f"recogniser must be the name of a Whisper model, got {shown(recogniser)}")
     settings = {"sample_text": SAMPLE_TEXT, **_without_open(table)}
     settings_from(settings)
-    return TrainingOptions(MappingProxyType(settings), dtype, cancel == KEEP)
+    return TrainingOptions(MappingProxyType(settings), dtype, cancel == KEEP, recogniser)
 
 
 def request_from(inputs: Mapping[str, object], options: TrainingOptions, seconds: float) -> TrainingRequest:
@@ -81,6 +87,10 @@ def request_from(inputs: Mapping[str, object], options: TrainingOptions, seconds
     name = check_run_name(inputs.get("run_name", RUN_NAME))
     if settings.sample_every and not name:
         raise InputError("sample_every writes into the run's folder: give a run_name, or set sample_every to 0")
+    if settings.stop_words_points and not name:
+        raise InputError(
+            "stop_words_points keeps the best weights in the run's folder: give a run_name, or set it to 0"
+        )
     resume = inputs.get("resume")
     resume = resume is None or check_switch("resume", resume)
     return TrainingRequest(str(preset), name, resume, inputs.get("existing_lora"), settings, frozenset(table))

@@ -58,12 +58,17 @@ class Words:
         best, last, kept, due = values
         return cls(best, last, kept, bool(due))
 
-    def report(self) -> str:
-        """Return the best and the last share in words, or an empty text if none is known."""
+    def report(self, points: float) -> str:
+        """Return the best and the last share in words, and what a fall means; an empty text if none is known."""
         if not math.isfinite(self.best):
             return ""
         last = f"{self.last:.1%}" if math.isfinite(self.last) else "not counted"
-        return f"right words: {self.best:.1%} at best, {last} at the last count"
+        line = f"right words: {self.best:.1%} at best, {last} at the last validation"
+        if not self.fallen(points):
+            return line
+        if math.isfinite(self.kept):
+            return f"{line}; the best weights, from before the fall, had {self.kept:.1%}"
+        return f"{line}; no weights from before the fall were kept: lower the learning rate, or validate earlier"
 
 
 def _below(share: float, best: float, points: float) -> bool:

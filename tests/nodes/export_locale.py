@@ -26,6 +26,7 @@ FILE_MENUS = {
     ("OmniVoiceApplyLoRA", "lora_name"),
     ("OmniVoiceDataset", "folder"),
     ("OmniVoiceTrainLoRA", "existing_lora"),
+    ("OmniVoiceTrainingSettings", "recogniser"),
 }
 RANGES = ("min", "max", "step", "multiline", "dynamic_prompts", "control_after_generate", "advanced")
 

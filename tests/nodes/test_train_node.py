@@ -7,6 +7,7 @@ import json
 import math
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors import safe_open
+
+from tests.nodes.test_transcribe_node import Model, snapshot
 
 SHORT = {"preset": "voice", "run_name": "run", "seed": 0, "steps": 3, "learning_rate": 0.01, "rank": 2}
 SETTINGS = {"batch_size": 4, "warmup": 0.0, "validation": 0.25, "validate_every": 2, "gradient_checkpointing": False}
@@ -44,6 +47,8 @@ EXPERT = [
     "sample_every",
     "sample_text",
     "on_cancel",
+    "stop_words_points",
+    "recogniser",
 ]
 # Widgets that core's Train LoRA has as well, under the same names.
 CORE = {
@@ -496,6 +501,127 @@ def test_cancel_in_a_sample(train, host, output: Path, interrupt: type[BaseExcep
     assert not list((output / "run" / "samples").glob("*.wav")) if (output / "run" / "samples").exists() else True
 
 
+# Stopping by right words.
+
+WORDS = {"steps": 9, "stop_words_points": 3.0, "recogniser": "tiny", "learning_rate": 1e-4}
+GOOD, BAD_HEARING = "This is sentence, number...", "this is"  # 4 and 2 of the 5 words of each clip
+
+
+@pytest.fixture
+def whisper(host, pack: SimpleNamespace, nodes, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A stand-in for transformers that hears what `heard` says, one entry for each time the words are counted."""
+    fake = SimpleNamespace(model=Model(), heard=[], languages=[])
+    monkeypatch.setitem(
+        sys.modules,
+        "transformers",
+        SimpleNamespace(
+            WhisperForConditionalGeneration=SimpleNamespace(from_pretrained=lambda folder, **_: fake.model),
+            WhisperFeatureExtractor=SimpleNamespace(from_pretrained=lambda folder, **_: None),
+            AutoTokenizer=SimpleNamespace(from_pretrained=lambda folder, **_: SimpleNamespace(decode=None)),
+        ),
+    )
+
+    def hear(model: object, waveforms: list, languages: list) -> list[str]:
+        assert model.module.whisper is fake.model and all(waveform.seconds > 0.5 for waveform in waveforms)
+        fake.languages.append(languages)
+        answer = fake.heard.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return [answer] * len(waveforms)
+
+    monkeypatch.setattr(pack.host.transcribe, "hear", hear)
+    snapshot(host.folder.parent / "whisper" / "tiny")
+    return fake
+
+
+def words_right(output: Path) -> list[float]:
+    lines = [json.loads(line) for line in (output / "run" / "metrics.jsonl").read_text().splitlines()]
+    return [line["words_right"] for line in lines if "words_right" in line]
+
+
+def test_lost_words_stop_the_training(train, output: Path, whisper: SimpleNamespace, host) -> None:
+    whisper.heard = [GOOD, GOOD, BAD_HEARING]
+    _, losses, steps, report = train(**WORDS)
+    assert steps == 4 and len(losses["loss"]) == 4 and words_right(output) == pytest.approx([0.8, 0.8, 0.4])
+    assert "stopped, since right words were lost, at step 4 of 9" in report
+    assert (
+        "right words: 80.0% at best, 40.0% at the last validation; the best weights, from before the fall, had 80.0%"
+    ) in report.splitlines()
+    assert "written: run-best.safetensors" in report and ", right words 40.0%, lr " in host.texts[-1][0]
+    with safe_open(output / "run" / "run-best.safetensors", "pt") as file:
+        assert file.metadata()["steps"] == "2"
+    assert whisper.languages == [["en"] * 8] * 3  # eight sentences, though there are two validation clips
+
+
+def test_words_that_hold_stop_nothing(train, output: Path, whisper: SimpleNamespace) -> None:
+    whisper.heard = [GOOD] * 9
+    _, _, steps, report = train(**WORDS)
+    assert steps == 9 and "right words: 80.0% at best, 80.0% at the last validation" in report.splitlines()
+    assert words_right(output) == pytest.approx([0.8] * 6)  # before training, at 2, 4, 6, 8 and at the end
+
+
+def test_cancel_while_words_are_counted(train, output: Path, whisper, host, interrupt: type[BaseException]) -> None:
+    whisper.heard = [GOOD, interrupt(), GOOD, BAD_HEARING]
+    with pytest.raises(interrupt):
+        train(**WORDS)
+    assert (output / "run" / "state-00000002.safetensors").is_file()
+    host.interrupt_after = None  # ComfyUI starts the next workflow
+    _, _, steps, report = train(**WORDS)
+    assert steps == 4 and "resumed: run was at step 2" in report
+    assert words_right(output) == pytest.approx([0.8, 0.8, 0.4])
+
+
+def test_a_count_that_fails_stops_nothing(train, output: Path, part, whisper: SimpleNamespace) -> None:
+    whisper.heard = [GOOD, part("errors").AudioError("no sound"), GOOD, GOOD]
+    _, _, steps, report = train(**{**WORDS, "steps": 5})
+    assert steps == 5 and "the words were not counted at step 2: no sound" in report
+    assert [share is None for share in words_right(output)] == [False, True, False, False]
+
+
+def test_a_recogniser_is_read_only_to_count(train, pack: SimpleNamespace, monkeypatch) -> None:
+    monkeypatch.setattr(pack.host.transcribe, "load_whisper", None)
+    _, _, steps, report = train(recogniser="tiny")
+    assert steps == 3 and "words" not in report
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"recogniser": "[None]"},
+            "stop_words_points needs a Whisper model that counts the words: choose a recogniser",
+        ),
+        ({"recogniser": "large"}, "recogniser must be one of tiny, got 'large'"),
+        ({"run_name": ""}, "stop_words_points keeps the best weights in the run's folder: give a run_name"),
+        ({"validate_every": 0}, "stop_words_points needs validations"),
+        ({"validation": 0.05}, "stop_words_points needs validation clips"),
+        ({"stop_words_points": -1}, "stop_words_points must be 0-100"),
+    ],
+)
+def test_words_that_cannot_be_counted(train, output: Path, whisper, values: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(**{**WORDS, **values})
+    assert not output.exists()
+
+
+def test_missing_parts_of_the_recogniser(train, output: Path, whisper, host, part, monkeypatch) -> None:
+    whisper.model = Model(("de", "fr"))
+    with pytest.raises(ValueError, match="the Whisper model tiny does not know the language en"):
+        train(**WORDS)
+    assert not [*output.rglob("*.jsonl")]
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(
+        part("errors").CheckpointError,
+        match=r"Whisper needs the Python package transformers.*, or set stop_words_points to 0",
+    ):
+        train(**WORDS)
+    shutil.rmtree(host.folder.parent / "whisper")
+    with pytest.raises(
+        ValueError, match=r"no Whisper model found in models/whisper: .*, or set stop_words_points to 0"
+    ):
+        train(**WORDS)
+
+
 # LoRAs to start from.
 
 
@@ -581,7 +707,7 @@ def test_refused_at_validation(nodes: dict[str, type]) -> None:
 
 # Every input of both nodes, as links and programs may give it.
 
-NUMBERS = [*WIDGETS[2:6], *EXPERT[:3], *EXPERT[5:10], *EXPERT[16:21]]
+NUMBERS = [*WIDGETS[2:6], *EXPERT[:3], *EXPERT[5:10], *EXPERT[16:21], "stop_words_points"]
 REQUIRED = WIDGETS[:6]
 
 
@@ -592,7 +718,7 @@ def test_values_of_another_type_are_refused_by_the_name_of_the_input(
     for value in ([], [1, 2], {"a": 1}, object(), *((True, math.nan) if name in NUMBERS else ())):
         with pytest.raises(ValueError, match=rf"^{name} must be "):
             train(**{name: value})
-    if name not in ("run_name", "sample_text", "existing_lora"):
+    if name not in ("run_name", "sample_text", "existing_lora", "recogniser"):
         with pytest.raises(ValueError, match=rf"^{name} must be "):
             train(**{name: "x"})
     assert not output.exists()

@@ -58,6 +58,7 @@ FALLS = [
     ({0: 0.9, 2: 0.95, 4: 0.91}, 3, 4, "fewer words"),  # below the best, which is not the first
     ({0: 0.9, 2: 0.95, 4: 0.91, 6: 0.92, 8: 0.93}, 5, 8, "finished"),
     ({0: 1.0, 2: 0.97, 4: 0.97, 6: 0.9699}, 3, 6, "fewer words"),  # by 3 points is not by more than 3
+    ({0: 0.9, 2: 0.84, 4: 0.8399}, 6, 4, "fewer words"),  # nor is 0.9 to 0.84, though 0.9 - 0.06 is above 0.84
     ({0: 0.9, 2: 0.89, 4: 0.88, 6: 0.86}, 3, 6, "fewer words"),  # slowly
     ({0: 0.9, 2: NAN, 4: 0.8}, 3, 4, "fewer words"),  # one that could not be counted
     ({0: NAN, 2: NAN, 4: NAN, 6: NAN, 8: NAN}, 3, 8, "finished"),
@@ -138,6 +139,29 @@ def test_a_resumed_run_is_bit_equal(kind: str, tmp_path: Path) -> None:
         assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+def test_a_repeated_validation_is_logged_once(tmp_path: Path) -> None:
+    listener = Listener({0: 0.9, 2: 0.9, 4: 0.5}, interrupted=(4,))
+    assert run(tmp_path, listener, stop=4)[1] == Outcome("stopped", 4)
+    for _ in range(2):
+        assert run(tmp_path, listener)[1] == Outcome("fewer words", 4)
+    assert listener.asked == [0, 2, 4, 4]
+    assert [line["step"] for line in metrics(tmp_path, "words_right") if "words_right" in line] == [0, 2, 4]
+
+
+def test_a_kill_before_the_first_state_leaves_no_count_behind(tmp_path: Path) -> None:
+    listener, trainer = Listener({0: 0.9, 2: 0.9}), tiny_trainer(**ON)
+    with pytest.raises(MemoryError):
+        train(
+            trainer, open_run(tmp_path, trainer.settings, data="clips", base="model"), on_words=listener, on_step=_die
+        )
+    assert run(tmp_path, listener, stop=2)[1] == Outcome("stopped", 2)
+    assert [line["step"] for line in metrics(tmp_path)] == [0, 1, 2, 2] and listener.asked == [0, 0, 2]
+
+
+def _die(report: object) -> bool:
+    raise MemoryError
+
+
 def test_a_run_that_ended_goes_on_with_more_points(tmp_path: Path) -> None:
     shares = {0: 0.9, 2: 0.8, 4: 0.8, 6: 0.8, 8: 0.8}
     assert run(tmp_path, Listener(shares))[1] == Outcome("fewer words", 2)
@@ -155,7 +179,7 @@ def test_off_it_leaves_no_trace(tmp_path: Path) -> None:
     """Nobody is asked, and no file says a word of it, so files stay as they were before the option existed."""
     trainer, outcome = run(tmp_path, listener := Listener({}), stop_words_points=0)
     assert outcome == Outcome("finished", 8) and listener.asked == []
-    assert "words" not in trainer.state()[0] and trainer.words.report() == ""
+    assert "words" not in trainer.state()[0] and trainer.words.report(0) == ""
     assert not any(b"words" in path.read_bytes() for path in tmp_path.iterdir())
     assert "words" not in str(result_metadata(trainer, Dataset(random_clips()), "base", 8))
 
@@ -195,13 +219,23 @@ def test_no_recogniser_and_no_clips_are_refused(tmp_path: Path) -> None:
     [
         ([], ""),
         ([NAN], ""),
-        ([0.5], "right words: 50.0% at best, 50.0% at the last count"),
-        ([0.5, 0.75, 0.25], "right words: 75.0% at best, 25.0% at the last count"),
-        ([0.5, NAN], "right words: 50.0% at best, not counted at the last count"),
+        ([0.5], "right words: 50.0% at best, 50.0% at the last validation"),
+        ([0.5, 0.75, 0.73], "right words: 75.0% at best, 73.0% at the last validation"),
+        ([0.5, NAN], "right words: 50.0% at best, not counted at the last validation"),
+        (
+            [0.5, 0.25],
+            "right words: 50.0% at best, 25.0% at the last validation; no weights from before the fall were kept: "
+            "lower the learning rate, or validate earlier",
+        ),
     ],
 )
 def test_report(shares: list[float], report: str) -> None:
     words = Words()
     for share in shares:
         words.add(share)
-    assert words.report() == report
+    assert words.report(3) == report
+
+
+def test_report_names_what_was_kept() -> None:
+    words = Words(best=0.9, last=0.5, kept=0.88)
+    assert words.report(3).endswith("; the best weights, from before the fall, had 88.0%")
