@@ -6,7 +6,9 @@ Shape letters: C channels, N samples, K codebooks, T audio frames. Ranges of num
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import Protocol
 
@@ -103,6 +105,35 @@ ALL_SPEEDUPS = Speedups()
 
 
 @dataclass(frozen=True)
+class DictionaryEntry:
+    """A word, or several, and what is spoken for it: a respelling, pinyin, or CMU phonemes in brackets.
+
+    language: an id; None = any. exact_case: capitals must be as in `word`; otherwise any case will do. line: where it
+    is in its list, from 1.
+    """
+
+    word: str
+    replacement: str
+    language: str | None = None
+    exact_case: bool = False
+    line: int = 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dictionary:
+    """Pronunciations; `text.dictionary_reader` makes one from a list, and `text.dictionary` applies it."""
+
+    entries: tuple[DictionaryEntry, ...] = ()
+
+    @cached_property
+    def _digest(self) -> str:
+        return hashlib.sha256(repr(self.entries).encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        return f"Dictionary({len(self.entries)} entries, {self._digest})"
+
+
+@dataclass(frozen=True)
 class GenerationRequest:
     """One text to speak, and how. `generate/plan.py` checks every value.
 
@@ -115,7 +146,8 @@ class GenerationRequest:
     fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
     into chunks of about chunk_seconds. text_as_written: speak the text as it is written, with every symbol and without
     reading pauses from it; None: as the model says, which is False for the published one. normalise: speak numbers,
-    symbols and abbreviations as words, by the rules of the language. given: names of settings, also of `sampling`, that
+    symbols and abbreviations as words, by the rules of the language. dictionary: replaces words of the text before
+    anything else is done to it. given: names of settings, also of `sampling`, that
     must stay although they are defaults; a model may recommend others in place of those.
     """
 
@@ -137,12 +169,13 @@ class GenerationRequest:
     chunk_threshold_seconds: float = 30.0
     text_as_written: bool | None = None
     normalise: bool = False
+    dictionary: Dictionary | None = None
     given: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True)
 class Change:
-    """One replacement of text normalisation: `original` stood between `start` and `end` of the text."""
+    """One replacement by a dictionary or by normalisation: `original` stood between `start` and `end` of the text."""
 
     start: int
     end: int
@@ -170,8 +203,9 @@ class GenerationPlan:
 
     language, instruct: the strings that the prompt receives, or None. seed: the one to use. chunked: the text was
     estimated above the threshold or contains pauses; it may still be one chunk. tail_samples: zeros that the text asks
-    for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations
-    and the normalisation changed. normalised: every change of the normalisation, with its place.
+    for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations, the
+    dictionary and the normalisation changed. respelled, normalised: every change of the dictionary and of the
+    normalisation, with its place in the request's text without its invisible characters (`intake.text_in`).
     """
 
     request: GenerationRequest
@@ -184,6 +218,7 @@ class GenerationPlan:
     target_samples: int | None = None
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    respelled: tuple[Change, ...] = ()
     normalised: tuple[Change, ...] = ()
 
 

@@ -14,12 +14,10 @@ from typing import Any
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_number, shown
-from ..intake.text_in import clean_text
 from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
-from ..text.languages import language_id, language_label, own_languages
-from ..text.normalise import Normalised, changes_note, normalise
+from ..text.languages import language_id, own_languages
 from ..text.pauses import Piece, split_pauses
 from ..text.removed import Removed
 from ..text.rules import PUBLISHED, TextRules
@@ -28,6 +26,7 @@ from ..text.vocabulary import is_one_word
 from ..types import Chunk, GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .chunks import plan_chunks
 from .presets import shortcuts_of
+from .written import check_dictionary, written_text
 
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
@@ -45,7 +44,7 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
     if request.text_as_written is not None:
         rules = replace(rules, as_written=request.text_as_written)
     language = language_id(request.language, rules.languages)
-    written = _written(request, rules, language)
+    written = written_text(request, rules, language)
     spoken, tail_seconds = _spoken(written.text, request, removed, rules)
     text = " ".join(join_lines(piece.text) for piece in spoken)
     instruct = _instruct(request.design, text)
@@ -66,18 +65,10 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
         warnings=tuple(
             map(rules.restored, (*written.warnings, *warnings, *_warnings(request, language, instruct, chunks[0].text)))
         ),
-        notes=(changes_note(written.changes),) if written.changes else (),
-        normalised=written.changes,
+        notes=written.notes,
+        respelled=written.respelled,
+        normalised=written.normalised,
     )
-
-
-def _written(request: GenerationRequest, rules: TextRules, language: str | None) -> Normalised:
-    """Return the text without invisible characters and, on request, normalised; the model's own tokens stay."""
-    text = clean_text(request.text)
-    if not request.normalise:
-        return Normalised(text)
-    tokens = [*(token.text for token in rules.own.tokens if not token.is_word), *(f"[{tag}]" for tag in rules.tags)]
-    return normalise(text, language_label(language) if language else None, tokens=tokens)
 
 
 def _check_length(chunks: Sequence[Chunk]) -> None:
@@ -132,6 +123,7 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
         raise InputError(f"voice must be a VoicePrompt, got {shown(request.voice)}; make one with encode_voice")
     if not isinstance(request.sampling, Sampling):
         raise InputError(f"sampling must be a Sampling, got {shown(request.sampling)}")
+    check_dictionary(request.dictionary)
     check_choice("chunking", request.chunking, CHUNKING)
     for name in SWITCHES:
         if not isinstance(getattr(request, name), bool):

@@ -12,7 +12,8 @@ near. Text in other scripts stays as it is, because a script has many languages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -27,27 +28,30 @@ _MAX_ROUNDS = 5  # each finds less; two are enough for any text that people writ
 _CHINESE = ("zh", "yue", "nan")
 
 
-def normalise(text: str, language: str | None, *, tokens: Collection[str] = ()) -> Normalised:
+def normalise(
+    text: str, language: str | None, *, tokens: Collection[str] = (), kept: Sequence[tuple[int, int]] = ()
+) -> Normalised:
     """Return `text` as it is spoken: numbers, symbols and abbreviations in words, control spans as they are.
 
     language: anything that `language_id` takes; None = by the script of each part. tokens: strings that the model
-    knows as tokens of their own. A language without rules leaves the text as it is, with a warning if a number in it
-    stays. The rules are applied until they change nothing more, so that the result, normalised again, stays as it is.
+    knows as tokens of their own. kept: (start, end) of parts that stay as they are, in order. A language without rules
+    leaves the text as it is, with a warning if a number in it stays. The rules are applied until they change nothing
+    more, so that the result, normalised again, stays as it is.
     Raises InputError for an unknown language, and nothing for any text.
     """
     language = language_id(language)
-    result = _once(text, language, tokens)
+    result = _once(text, language, tokens, kept)
     for _ in range(_MAX_ROUNDS):
         if not result.changes:
             break
-        again = _once(result.text, language, tokens)
+        again = _once(result.text, language, tokens, result.moved(kept))
         if not again.changes:
             break
         result = joined(text, result, again)
     return result
 
 
-def _once(text: str, language: str | None, tokens: Collection[str]) -> Normalised:
+def _once(text: str, language: str | None, tokens: Collection[str], kept: Sequence[tuple[int, int]]) -> Normalised:
     visible = list(text)
     for start, end in protected_spans(text, tokens):
         visible[start:end] = HIDDEN * (end - start)
@@ -59,7 +63,7 @@ def _once(text: str, language: str | None, tokens: Collection[str]) -> Normalise
         warnings.update(dict.fromkeys(missing))
         part = rules(masked[start:end])
         found += [Replacement(start + one.start, start + one.end, one.spoken) for one in part]
-    return replace(applied(text, _allowed(text, masked, found)), warnings=tuple(warnings))
+    return replace(applied(text, _allowed(text, masked, found, kept)), warnings=tuple(warnings))
 
 
 def _rules(language: str | None, part: str) -> tuple[Callable[[str], list[Replacement]], tuple[str, ...]]:
@@ -71,11 +75,16 @@ def _rules(language: str | None, part: str) -> tuple[Callable[[str], list[Replac
     return other.rules_of(language), other.warnings_of(language, part)
 
 
-def _allowed(text: str, masked: str, found: Iterable[Replacement]) -> Iterator[Replacement]:
-    """Yield the replacements in order, without those of control spans and of places that are already taken."""
-    end = 0
+def _allowed(
+    text: str, masked: str, found: Iterable[Replacement], kept: Sequence[tuple[int, int]]
+) -> Iterator[Replacement]:
+    """Yield the replacements in order, without those of control spans and of places that are kept or already taken."""
+    starts, end = [start for start, _ in kept], 0
     for one in sorted(found, key=lambda one: (one.start, -one.end)):
         if one.start < end or HIDDEN in masked[one.start : one.end] or text[one.start : one.end] == one.spoken:
+            continue
+        before = bisect_left(starts, one.end)  # the number of kept parts that start before it ends
+        if before and kept[before - 1][1] > one.start:
             continue
         yield one
         end = one.end

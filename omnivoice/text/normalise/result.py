@@ -41,6 +41,11 @@ class Normalised:
         after = index - start - len(change.spoken)
         return change.start if after < 0 else change.end + after
 
+    def moved(self, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return where parts of the original text that no change touches are in the normalised text."""
+        onward = _Map([(change.start, change.end) for change in self.changes], places(self.changes))
+        return [onward.span(*span) for span in spans]
+
 
 def applied(text: str, found: Iterable[Replacement]) -> Normalised:
     """Return `text` with the replacements, which are in order and do not overlap."""
@@ -99,10 +104,10 @@ class _Map:
         return start + before, end + self._shifts[bisect_right(self._ends, end)]
 
 
-def changes_note(changes: Sequence[Change]) -> str:
-    """Return one line that names up to ten different changes, and how many more there are."""
+def changes_note(changes: Sequence[Change], name: str = "normalised") -> str:
+    """Return one line that names up to ten different changes, and how many more there are; it starts with `name`."""
     made = dict.fromkeys(f"“{_line(change.original)}” → “{_line(change.spoken)}”" for change in changes)
-    return f"normalised: {named(list(made))}"
+    return f"{name}: {named(list(made))}"
 
 
 def _line(text: str) -> str:
