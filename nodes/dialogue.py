@@ -10,7 +10,7 @@ from . import host
 from .inputs import dialogue as inputs_of
 from .inputs.cast import cast_inputs
 from .inputs.synthesize import PRESET
-from .widgets import Model, Settings, all_languages, float_input, int_input, language_input, with_texts
+from .widgets import Dictionary, Model, Settings, all_languages, float_input, int_input, language_input, with_texts
 
 SCRIPT = "Anna: Hello Peter, nice to meet you.\nPeter: Good morning Anna, how are you?"  # what the demo voice can say
 
@@ -36,6 +36,7 @@ class Dialogue(io.ComfyNode):
                     ),
                     io.Boolean.Input("equal_loudness", default=inputs_of.DEFAULTS.equal_loudness, optional=True),
                     Settings.Input("settings", optional=True),
+                    Dictionary.Input("dictionary", optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio"),

@@ -9,10 +9,12 @@ from .audio import AudioImage, JoinAudio
 from .dataset import Dataset
 from .design import VoiceDesignAttributes
 from .dialogue import Dialogue
+from .dictionary import PronunciationDictionary
 from .download import Download
 from .load import LoadOmniVoice
 from .long_text import LongText
 from .lora import ApplyLoRA
+from .preview import PreviewText
 from .reference import ReferenceAudio
 from .settings import OmniVoiceSettings
 from .subtitles import Subtitles
@@ -55,4 +57,6 @@ class OmniVoiceExtension(ComfyExtension):
             Timings,
             Subtitles,
             LongText,
+            PronunciationDictionary,
+            PreviewText,
         ]

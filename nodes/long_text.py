@@ -9,7 +9,18 @@ from ..omnivoice.productions.timings import srt_of
 from . import host
 from .inputs import long_text as inputs_of
 from .inputs.synthesize import PRESET
-from .widgets import Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input, with_texts
+from .widgets import (
+    Design,
+    Dictionary,
+    Model,
+    Settings,
+    Voice,
+    all_languages,
+    float_input,
+    int_input,
+    language_input,
+    with_texts,
+)
 
 # Sentences that the demo voice can say.
 TEXT = "# One\nThe weather is beautiful today.\n\n# Two\nMy sister is a very clever doctor."
@@ -34,6 +45,7 @@ class LongText(io.ComfyNode):
                     Voice.Input("voice", optional=True),
                     Design.Input("design", optional=True),
                     Settings.Input("settings", optional=True),
+                    Dictionary.Input("dictionary", optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio"),

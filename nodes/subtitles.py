@@ -12,7 +12,18 @@ from . import host
 from .inputs import subtitles as production
 from .inputs.cast import cast_inputs
 from .inputs.synthesize import PRESET
-from .widgets import Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input, with_texts
+from .widgets import (
+    Design,
+    Dictionary,
+    Model,
+    Settings,
+    Voice,
+    all_languages,
+    float_input,
+    int_input,
+    language_input,
+    with_texts,
+)
 
 # Sentences that the demo voice can say.
 EXAMPLE = (
@@ -42,6 +53,7 @@ class Subtitles(io.ComfyNode):
                     Voice.Input("voice", optional=True),
                     Design.Input("design", optional=True),
                     Settings.Input("settings", optional=True),
+                    Dictionary.Input("dictionary", optional=True),
                     *cast_inputs(),
                 ],
                 outputs=[

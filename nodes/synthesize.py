@@ -7,7 +7,18 @@ from comfy_api.latest import io
 from ..omnivoice.generate.presets import PRESETS
 from . import host
 from .inputs import synthesize as speech
-from .widgets import Design, Model, Settings, Voice, all_languages, float_input, int_input, language_input, with_texts
+from .widgets import (
+    Design,
+    Dictionary,
+    Model,
+    Settings,
+    Voice,
+    all_languages,
+    float_input,
+    int_input,
+    language_input,
+    with_texts,
+)
 
 TEXT = "The weather is beautiful today."  # a sentence that the demo voice can say
 
@@ -33,6 +44,7 @@ class Synthesize(io.ComfyNode):
                     Voice.Input("voice", optional=True),
                     Design.Input("design", optional=True),
                     Settings.Input("settings", optional=True),
+                    Dictionary.Input("dictionary", optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio", is_output_list=True),
@@ -62,5 +74,5 @@ class Synthesize(io.ComfyNode):
             [host.values.audio_from(one.waveform) for one in spoken.values()],
             [one.voice for one in spoken.values()],
             [one.seconds for one in spoken.values()],
-            [speech.report(requests[label], one) for label, one in spoken.items()],
+            speech.reports(requests, spoken),
         )

@@ -21,6 +21,7 @@ Model = io.Custom("OMNIVOICE_MODEL")  # host.models.LoadedModel
 Voice = io.Custom("OMNIVOICE_VOICE")  # omnivoice VoicePrompt: a recorded voice
 Design = io.Custom("OMNIVOICE_DESIGN")  # omnivoice VoiceDesign: a described voice
 Settings = io.Custom("OMNIVOICE_SETTINGS")  # inputs.synthesize.SpeechSettings: expert values for Synthesize
+Dictionary = io.Custom("OMNIVOICE_DICTIONARY")  # omnivoice Dictionary: pronunciations of words
 TrainingData = io.Custom("OMNIVOICE_DATASET")  # omnivoice train.clips.Dataset: clips of codes with texts
 TrainingSettings = io.Custom("OMNIVOICE_TRAINING_SETTINGS")  # inputs.training.TrainingOptions: for Train LoRA
 

@@ -1,5 +1,5 @@
-"""The command line: `python -m omnivoice speak | narrate | dialogue | subtitles | batch | voice | languages |
-info | download | export | merge | dataset | train`.
+"""The command line: `python -m omnivoice speak | narrate | dialogue | subtitles | batch | preview | voice |
+languages | info | download | export | merge | dataset | train`.
 
 Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage, 130 interrupted. Only `download`
 uses the network. The subcommands are in `commands/`.
@@ -12,7 +12,20 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from .commands import batch, dataset, dialogue, download, export, info, narrate, speak, subtitles, train, voices
+from .commands import (
+    batch,
+    dataset,
+    dialogue,
+    download,
+    export,
+    info,
+    narrate,
+    preview,
+    speak,
+    subtitles,
+    train,
+    voices,
+)
 from .errors import OmniVoiceError
 from .intake.files import discard_output
 
@@ -23,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m omnivoice", description="Zero-shot speech in 600+ languages.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (speak, narrate, dialogue, subtitles, batch, voices, info, download, export, dataset, train):
+    for module in (speak, narrate, dialogue, subtitles, batch, preview, voices, info, download, export, dataset, train):
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
     # For the engine's log; the warnings of a result are printed with the result.

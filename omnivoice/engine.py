@@ -231,7 +231,8 @@ class Engine:
         for index, (plan, chunks) in enumerate(zip(plans, codes)):
             notes = (*plan.notes, graphs) if graphs else plan.notes
             with naming_item(index, texts), memory_in_words(self.codec.device):
-                speeches.append(replace(self._finish(plan, chunks), notes=notes, normalised=plan.normalised))
+                told = {name: getattr(plan, name) for name in ("respelled", "normalised", "used_entries")}
+                speeches.append(replace(self._finish(plan, chunks), notes=notes, **told))
         return speeches
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:

@@ -127,7 +127,8 @@ class Dictionary:
 
     @cached_property
     def _digest(self) -> str:
-        return hashlib.sha256(repr(self.entries).encode()).hexdigest()[:32]
+        entries = [(one.word, one.replacement, one.language, one.exact_case) for one in self.entries]
+        return hashlib.sha256(repr(entries).encode()).hexdigest()[:32]
 
     def __repr__(self) -> str:
         return f"Dictionary({len(self.entries)} entries, {self._digest})"
@@ -206,6 +207,7 @@ class GenerationPlan:
     for at its end. target_samples: the exact output length, or None. notes: what the model's recommendations, the
     dictionary and the normalisation changed. respelled, normalised: every change of the dictionary and of the
     normalisation, with its place in the request's text without its invisible characters (`intake.text_in`).
+    used_entries: those of the dictionary that the text has words for.
     """
 
     request: GenerationRequest
@@ -220,6 +222,7 @@ class GenerationPlan:
     notes: tuple[str, ...] = ()
     respelled: tuple[Change, ...] = ()
     normalised: tuple[Change, ...] = ()
+    used_entries: frozenset[DictionaryEntry] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +232,7 @@ class Speech:
     waveform: [1, N] at 24,000 Hz. codes: one [K, T] int64 tensor for each chunk, on the CPU. chunks: the text of each
     chunk. seconds: length of the waveform. seed: the one used. voice: the given voice, or else the first chunk as a
     voice, for more speech in the same voice. warnings: everything the user should know. notes: how it was computed.
-    request: with what the model recommended. normalised: what the normalisation changed.
+    request: with what the model recommended. respelled, normalised, used_entries: as in the plan.
     """
 
     waveform: Waveform
@@ -241,4 +244,6 @@ class Speech:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     request: GenerationRequest | None = None
+    respelled: tuple[Change, ...] = ()
     normalised: tuple[Change, ...] = ()
+    used_entries: frozenset[DictionaryEntry] = frozenset()

@@ -15,7 +15,7 @@ from .cast import cast_from
 from .synthesize import request_from
 
 DEFAULTS = DialogueOptions()
-REQUEST = ("seed", "preset", "language", "settings")  # what a request takes from the node
+REQUEST = ("seed", "preset", "language", "settings", "dictionary")  # what a request takes from the node
 OPTIONS = ("gap_seconds", "change_seconds", "equal_loudness")
 
 

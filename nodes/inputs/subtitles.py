@@ -13,7 +13,7 @@ from ...omnivoice.productions.subtitle_report import not_spoken
 from ...omnivoice.productions.subtitle_report import summary as summary
 from ...omnivoice.productions.subtitle_schedule import DEFAULT_REQUEST, SubtitleOptions
 from ...omnivoice.productions.subtitles import SpokenSubtitles
-from ...omnivoice.types import GenerationRequest, Sampling, VoiceDesign, VoicePrompt
+from ...omnivoice.types import Dictionary, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .. import host
 from .cast import cast_from
 from .synthesize import AUTO, DEFAULTS, PRESET, SpeechSettings
@@ -46,12 +46,15 @@ def _request(given: Mapping[str, object]) -> GenerationRequest:
     settings = given.get("settings", SpeechSettings({}))
     host.values.checked(SpeechSettings, settings, "settings", "OmniVoice Settings")
     values = {name: value for name, value in settings.values.items() if _is_set(name, value)}
-    language = given.get("language", AUTO)
+    language, dictionary = given.get("language", AUTO), given.get("dictionary")
+    if dictionary is not None:
+        host.values.checked(Dictionary, dictionary, "dictionary", "OmniVoice Pronunciation Dictionary")
     request = replace(
         DEFAULT_REQUEST,
         language=None if language == AUTO else language,
         seed=given.get("seed", 0),
         sampling=find_preset(given.get("preset", PRESET)).apply(Sampling()),
+        dictionary=dictionary,
     )
     return SpeechSettings(values).apply(request)
 

@@ -17,8 +17,9 @@ from ...omnivoice.errors import InputError, TextError
 from ...omnivoice.generate.items import first_words
 from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS, find_preset
+from ...omnivoice.generate.written import unused_entries
 from ...omnivoice.intake.limits import check_switch
-from ...omnivoice.types import GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
+from ...omnivoice.types import Dictionary, GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
 AUTO = "auto"
@@ -28,7 +29,18 @@ MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
 FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
 LEFT_TO_THE_MODEL = ("text_as_written",)  # False leaves it to the model
-OWN_LINES = ("text", "given", "voice", "design", "language", "seed", "sampling", "steps", "guidance")  # of the report
+OWN_LINES = (
+    "text",
+    "given",
+    "voice",
+    "design",
+    "language",
+    "seed",
+    "sampling",
+    "steps",
+    "guidance",
+    "dictionary",
+)  # of the report
 DEFAULTS = GenerationRequest(text="")
 
 
@@ -103,6 +115,9 @@ def request_from(given: Mapping[str, Any]) -> GenerationRequest:
         host.values.checked(VoicePrompt, voice, "voice", "Reference Audio, Load Voice or another Synthesize")
     if design is not None:
         host.values.checked(VoiceDesign, design, "design", "Voice Design Attributes")
+    dictionary = given.get("dictionary")
+    if dictionary is not None:
+        host.values.checked(Dictionary, dictionary, "dictionary", "OmniVoice Pronunciation Dictionary")
     preset, language, duration = given.get("preset", PRESET), given.get("language", AUTO), given.get("duration", 0)
     request = GenerationRequest(
         text=given.get("text"),
@@ -114,6 +129,7 @@ def request_from(given: Mapping[str, Any]) -> GenerationRequest:
         duration=None if type(duration) in (int, float) and duration == 0 else duration,
         exact_length=given.get("exact_length", False),
         sampling=find_preset(preset).apply(Sampling()),
+        dictionary=dictionary,
     )
     return settings.apply(request)
 
@@ -147,6 +163,12 @@ def warnings_of(spoken: Mapping[str, Speech]) -> tuple[str, ...]:
 def _listed(labels: Sequence[str]) -> str:
     more = len(labels) - SHOWN_LABELS
     return ", ".join(labels[:SHOWN_LABELS]) + (f" and {more} more" if more > 0 else "")
+
+
+def reports(requests: Mapping[str, GenerationRequest], spoken: Mapping[str, Speech]) -> list[str]:
+    """Return the report of each item; the last one also says which entries of the dictionary no item used."""
+    texts = [report(requests[label], one) for label, one in spoken.items()]
+    return [*texts[:-1], "\n".join([*texts[-1:], *unused_entries([*spoken.values()])])]
 
 
 def report(request: GenerationRequest, speech: Speech) -> str:

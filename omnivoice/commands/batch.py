@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
+from ..generate.written import unused_line
 from ..intake.folders import make_folder
 from ..intake.limits import shown
 from ..productions.batch import Batch, BatchResult
@@ -70,6 +71,9 @@ def run(options: argparse.Namespace) -> None:
     result = batch.run(rows, show_progress)
     for warning in (*warnings, *_warnings(result, batch.manifest.name)):
         print(f"warning: {warning}", file=sys.stderr)
+    if base.dictionary is not None and world.size == 1 and not result.skipped:  # else other rows may have the words
+        for line in unused_line(base.dictionary, result.used_entries):
+            print(line, file=sys.stderr)
     took, speech = clock(round(time.monotonic() - start)), clock(round(result.seconds))
     before = f", {result.skipped} were there already" if result.skipped else ""
     print(f"{batch.folder}: {result.spoken} files, {speech} of speech in {took}{before}")

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 
+from ..generate.written import unused_entries
 from ..intake.audio_files import write_wav
 from . import narrate
 from .models import add_lora_options, add_model_options, load_engine
@@ -60,6 +61,6 @@ def run(options: argparse.Namespace) -> None:
     took = time.perf_counter() - start
     for warning in (*warnings, *speech.warnings):
         print(f"warning: {warning}", file=sys.stderr)
-    for note in speech.notes:
+    for note in (*speech.notes, *unused_entries([speech])):
         print(note, file=sys.stderr)
     print(f"{output}: {speech.seconds:.2f} s of speech in {took:.1f} s, seed {speech.seed}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,11 @@ from ..generate.presets import PRESETS
 from ..intake.audio_files import check_wav_target, read_audio
 from ..intake.limits import shown
 from ..productions.takes import SpeakWithRetries
+from ..text.dictionary import merged
+from ..text.dictionary_reader import read_dictionary
 from ..text.free_design import design_from_free_text
-from ..types import GenerationRequest, Sampling, VoicePrompt
+from ..text.vocabulary import named
+from ..types import Dictionary, GenerationRequest, Sampling, VoicePrompt
 from .text_input import text_argument
 
 BAR = 30
@@ -47,6 +51,13 @@ def add_speech_options(parser: argparse.ArgumentParser, *, resumes: bool = False
     )
     parser.add_argument(
         "--normalise", action="store_true", help="speak numbers, symbols and abbreviations as words; see docs"
+    )
+    parser.add_argument(
+        "--dictionary",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="pronunciations, text or CSV, see docs/script.md; may be repeated, and later entries win",
     )
     parser.add_argument(
         "--denoise",
@@ -150,9 +161,21 @@ def base_request(options: argparse.Namespace, text: str = "") -> GenerationReque
         sampling=sampling,
         text_as_written=options.as_written,
         normalise=options.normalise,
+        dictionary=_dictionary(options.dictionary),
         denoise=options.denoise is not False,
         given=_given(options),
     )
+
+
+def _dictionary(files: Sequence[str]) -> Dictionary | None:
+    """Return the entries of all files as one, None without a file; says which entries a later file replaces."""
+    dictionary: Dictionary | None = None
+    for file in files:
+        own, changed = read_dictionary(file), tuple[str, ...]()
+        dictionary, changed = (own, changed) if dictionary is None else merged(dictionary, own)
+        if changed:
+            print(f"{file} replaces the entries of {named(changed)}", file=sys.stderr)
+    return dictionary
 
 
 def _given(options: argparse.Namespace) -> frozenset[str]:

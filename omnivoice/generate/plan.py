@@ -68,6 +68,7 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
         notes=written.notes,
         respelled=written.respelled,
         normalised=written.normalised,
+        used_entries=written.used,
     )
 
 

@@ -22,7 +22,7 @@ from ..intake.files import append_line, file_size, file_stamp, read_bytes
 from ..intake.folders import make_folder
 from ..intake.limits import MAX_AUDIO_BYTES
 from ..intake.locks import only_run
-from ..types import GenerationRequest, Speech, VoicePrompt
+from ..types import DictionaryEntry, GenerationRequest, Speech, VoicePrompt
 from .batch_rows import FAILED, SPOKEN, Row, manifest_entries, mend_manifest
 from .keys import request_key
 from .lines import PlanRequests, SpeakRequests
@@ -41,7 +41,7 @@ class LoadVoice(Protocol):
 @dataclass
 class BatchResult:
     """What a run did. spoken, skipped, warned: numbers of rows. failed: {name: reason}. unknown: keys that were not
-    used."""
+    used. used_entries: of the dictionary, in the rows that were spoken."""
 
     spoken: int = 0
     skipped: int = 0
@@ -49,6 +49,7 @@ class BatchResult:
     seconds: float = 0.0
     failed: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, None] = field(default_factory=dict)
+    used_entries: set[DictionaryEntry] = field(default_factory=set)
 
 
 OnRows = Callable[[int, int], None]  # rows done, rows in all; may raise to cancel
@@ -123,7 +124,8 @@ class _Work:
                     result.skipped += 1
                     continue
                 self._check_target(row)
-                self.batch.plan([request])
+                for plan in self.batch.plan([request]):
+                    result.used_entries.update(plan.used_entries)
                 waiting.append((row, request, key))
             except OmniVoiceError as error:
                 self._fail(row, str(error), result)
@@ -205,6 +207,7 @@ class _Work:
             "seed": speech.seed,
             "text": request.text,
             "warnings": warnings,
+            "respelled": [[change.original, change.spoken] for change in speech.respelled],
             "normalised": [[change.original, change.spoken] for change in speech.normalised],
             "bytes": file_size(path),
             "key": key,

@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..constants import SAMPLE_RATE
+from ..generate.written import text_notes
 from ..intake.limits import check_number, check_switch
-from ..text.normalise import changes_note
 from ..text.script import Script, ScriptLine
-from ..types import GenerationRequest, Speech, VoicePrompt, Waveform
+from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 from .cast import Cast
 from .lines import (
     MAX_PEAK,
@@ -51,7 +51,7 @@ class DialogueOptions:
 @dataclass(frozen=True, eq=False)
 class Dialogue:
     """waveform: [1, N] at 24,000 Hz. lines: in order, with their places. warnings: about the whole and about lines.
-    notes: what the normalisation changed."""
+    notes: what the dictionary and the normalisation changed."""
 
     waveform: Waveform
     lines: tuple[SpokenLine, ...]
@@ -87,9 +87,7 @@ def speak_dialogue(
         gains = [_within_peak(gain, line) for gain, line in zip(gains, lines)]
     lines = tuple(line if gain == 1 else line.louder(gain) for line, gain in zip(lines, gains))
     waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE))
-    changes = [change for line in lines for change in line.speech.normalised]
-    notes = (changes_note(changes),) if changes else ()
-    return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), notes)
+    return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), work.notes)
 
 
 def _spoken(
@@ -163,10 +161,12 @@ class _Work:
     ) -> None:
         self.lines, self.requests, self.speak = lines, requests, speak
         self.done: dict[int, Speech] = {}
-        self.seconds = []
+        plans: list[GenerationPlan] = []
         for line, request in zip(lines, requests):
             with naming_line(line.number):
-                self.seconds.append(estimated_seconds(*plan([request])))
+                plans += plan([request])
+        self.seconds = [estimated_seconds(one) for one in plans]
+        self.notes = text_notes(plans)
         self.short = {i for i, seconds in enumerate(self.seconds) if context and seconds < SHORT_SECONDS}
 
     def run(self) -> list[Speech]:

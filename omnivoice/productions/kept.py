@@ -132,7 +132,8 @@ def _speech(tensors: dict[str, Tensor], content: Any, plan: GenerationPlan) -> S
     waveform = Waveform(tensors["samples"], SAMPLE_RATE)
     chunks, warnings = tuple(content["chunks"]), tuple(content["warnings"])
     speech = Speech(waveform, codes, chunks, waveform.seconds, content["seed"], voice, warnings, request=plan.request)
-    return replace(speech, normalised=plan.normalised)
+    told = {name: getattr(plan, name) for name in ("respelled", "normalised", "used_entries")}
+    return replace(speech, **told)
 
 
 def _digest(key: str, tensors: dict[str, Tensor], content: str) -> str:

@@ -14,16 +14,16 @@ from typing import Any
 
 from torch import Tensor
 
-from ..types import GenerationPlan, GenerationRequest, VoicePrompt
+from ..types import Dictionary, GenerationPlan, GenerationRequest, VoicePrompt
 
 # What nobody hears: labels, and what is reported.
 VOICE_LABELS = frozenset({"name", "language", "warnings", "consent", "codec"})
 REQUEST_LABELS = frozenset({"given"})
-PLAN_LABELS = frozenset({"warnings", "notes", "normalised"})
+PLAN_LABELS = frozenset({"warnings", "notes", "respelled", "normalised", "used_entries"})
 # What a plan has already turned into its chunks, language, instruct, seed and lengths.
 PLANNED = REQUEST_LABELS | {
     *("text", "design", "language", "seed", "speed", "duration", "exact_length", "text_as_written", "normalise"),
-    *("chunking", "chunk_seconds", "chunk_threshold_seconds"),
+    *("dictionary", "chunking", "chunk_seconds", "chunk_threshold_seconds"),
 }
 
 
@@ -43,6 +43,8 @@ def _values(value: Any, without: Collection[str] = ()) -> Any:
     """Return a value as lists, dictionaries, texts and numbers."""
     if isinstance(value, VoicePrompt) and not without:
         return _values(value, VOICE_LABELS)
+    if isinstance(value, Dictionary):
+        return repr(value)  # a hash of its entries
     if isinstance(value, Tensor):
         return [[*value.shape], str(value.dtype), hashlib.sha256(value.contiguous().numpy().data).hexdigest()]
     if is_dataclass(value):

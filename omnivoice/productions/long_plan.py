@@ -12,9 +12,9 @@ from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..generate.chunks import GAP_SAMPLES
 from ..generate.plan import ONE_WORD
+from ..generate.written import text_notes
 from ..intake.limits import MAX_TOTAL_SECONDS
-from ..text.normalise import changes_note
-from ..types import Change, GenerationPlan, GenerationRequest
+from ..types import GenerationPlan, GenerationRequest
 from .lines import PlanRequests, naming_line
 
 VOICE_FRAMES = 2 * FRAME_RATE  # the least that makes a voice, if a longer part is there
@@ -45,7 +45,7 @@ class PlannedPart:
 @dataclass(frozen=True)
 class LongPlan:
     """A text that is ready to be spoken. chapters: the titles; "" for text before the first heading. tail: zeros at the
-    end. notes: what the normalisation changed."""
+    end. notes: what the dictionary and the normalisation changed."""
 
     parts: tuple[PlannedPart, ...]
     chapters: tuple[str, ...]
@@ -64,7 +64,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
     if request.duration is not None:
         raise InputError("a long text is spoken at its own pace: leave out the duration, or set the speed")
     parts, titles, tail, warnings, seed = list[PlannedPart](), list[str](), 0, dict[str, None](), request.seed
-    said, changes = Counter[str](), list[Change]()
+    said, plans = Counter[str](), list[GenerationPlan]()
     if request.pad_seconds not in (0, GenerationRequest.pad_seconds):
         warnings[NO_PAD] = None
     for title, text, line in _chapters(request.text):
@@ -78,8 +78,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
             parts += _parts_of(one, len(titles) - 1, first, said=said, seed=seed)
             tail = one.tail_samples
             warnings.update(dict.fromkeys(one.warnings))
-            changes += one.normalised
-    notes = (changes_note(changes),) if changes else ()
+            plans.append(one)
     if not parts:
         plan([request])  # says what is wrong with the text
     hours = sum(part.frames for part in parts) / FRAME_RATE / 3600
@@ -87,7 +86,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
         raise InputError(f"the text would take {hours:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it")
     if parts[first_to_make(parts)].frames >= VOICE_FRAMES:
         warnings.pop(ONE_WORD, None)  # a heading, which another part gives its voice
-    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings), notes)
+    return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings), text_notes(plans))
 
 
 def _plan_piece(request: GenerationRequest, plan: PlanRequests, line: int) -> GenerationPlan:

@@ -16,10 +16,10 @@ from typing import Protocol
 from ..constants import HOP, SAMPLE_RATE
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
+from ..generate.written import text_notes
 from ..intake.limits import MAX_TOTAL_SECONDS
-from ..text.normalise import changes_note
 from ..text.vocabulary import named
-from ..types import Change, GenerationPlan, OnStep, Speech, Waveform
+from ..types import GenerationPlan, OnStep, Speech, Waveform
 from .cast import Cast, reference_requests
 from .cue_output import CueOutput, CuesInMemory
 from .cues import Cue, Subtitles
@@ -36,7 +36,7 @@ class RunPlans(Protocol):
 @dataclass(frozen=True, eq=False)
 class SpokenSubtitles:
     """samples: the length of the recording. spoken: every cue of `subtitles`. warnings: everything the user should
-    know. output: where the recording is. notes: what the normalisation changed."""
+    know. output: where the recording is. notes: what the dictionary and the normalisation changed."""
 
     samples: int
     output: CueOutput
@@ -84,7 +84,7 @@ def speak_subtitles(
     peak = work.output.finish(length)
     if peak > 1:
         warnings = (*warnings, f"cues that are heard at once add up to a peak of {peak:.2f}: all was lowered to 1")
-    return SpokenSubtitles(length, work.output, subtitles, spoken, options, work.cast, seed, warnings, work.notes())
+    return SpokenSubtitles(length, work.output, subtitles, spoken, options, work.cast, seed, warnings, work.notes)
 
 
 class _Work:
@@ -103,11 +103,12 @@ class _Work:
         self.engine, self.subtitles, self.cast, self.options, self.output = engine, subtitles, cast, options, output
         self._run, self._on_step, self._done, self._total = run, on_step, 0, 0
         self._noted: dict[str, dict[str, None]] = {}
-        self._changes: list[Change] = []
+        self.notes: tuple[str, ...] = ()
 
     def speak(self) -> tuple[tuple[SpokenCue, ...], int]:
         """Return the spoken cues in order, and the length of the output."""
         plans = self._plans([None] * len(self.subtitles.cues))
+        self.notes = text_notes(plans)
         texts: dict[str, list[str]] = {}
         for cue in self.subtitles.cues:
             texts.setdefault(self.cast.find(cue.speaker).name, []).append(cue.text)
@@ -159,7 +160,6 @@ class _Work:
                 first, last = heard(samples)
                 voice = self.cast.find(slot.cue.speaker).name
                 spoken.append(SpokenCue(slot, voice, start, end, start + first, start + last))
-                self._changes += speech.normalised
                 for warning in dict.fromkeys(speech.warnings):
                     self._noted.setdefault(warning, {})[slot.cue.name] = None
         return tuple(spoken), max(length, *(one.end for one in spoken))
@@ -174,10 +174,6 @@ class _Work:
         if most > MAX_TOTAL_SECONDS * SAMPLE_RATE:
             raise InputError(f"the output can be at most {MAX_TOTAL_SECONDS // 3600} hours long: split the file")
         return max(most, length)
-
-    def notes(self) -> tuple[str, ...]:
-        """Return a line that names what the normalisation changed."""
-        return (changes_note(self._changes),) if self._changes else ()
 
     def warnings(self) -> tuple[str, ...]:
         """Return every warning about the speech of cues once, with the names of the cues unless it is about all."""

@@ -34,6 +34,8 @@ IDS = [
     "OmniVoiceTimings",
     "OmniVoiceSubtitles",
     "OmniVoiceLongText",
+    "OmniVoiceDictionary",
+    "OmniVoicePreviewText",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

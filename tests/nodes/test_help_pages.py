@@ -46,6 +46,8 @@ IDS = [
     "OmniVoiceTimings",
     "OmniVoiceSubtitles",
     "OmniVoiceLongText",
+    "OmniVoiceDictionary",
+    "OmniVoicePreviewText",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {

@@ -33,6 +33,8 @@ IDS = [
     "OmniVoiceTimings",
     "OmniVoiceSubtitles",
     "OmniVoiceLongText",
+    "OmniVoiceDictionary",
+    "OmniVoicePreviewText",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [
@@ -121,7 +123,7 @@ BY_PRESET = ("steps", "unconditional_every", "prefix_every")
 def test_inputs_of_synthesize_and_settings(nodes: dict[str, type]) -> None:
     """Only what everybody needs is on Synthesize; what may be left out of a prompt has a default."""
     inputs = nodes["OmniVoiceSynthesize"].define_schema().inputs
-    assert [i.id for i in inputs] == ["model", *SPEAK, "voice", "design", "settings"]
+    assert [i.id for i in inputs] == ["model", *SPEAK, "voice", "design", "settings", "dictionary"]
     assert [i.id for i in inputs if not i.optional] == ["model", "text"]
     expert = nodes["OmniVoiceSettings"].define_schema().inputs
     assert [i.id for i in expert] == SETTINGS and all(i.optional for i in expert)

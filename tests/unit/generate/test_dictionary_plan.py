@@ -52,10 +52,10 @@ def test_a_text_as_written_takes_the_dictionary_too() -> None:
 
 
 def test_unused_entries_are_named_once_for_all_texts() -> None:
-    requests = [GenerationRequest(text, dictionary=WORDS) for text in ("nginx", "AB")]
-    assert unused_entries(requests) == ("dictionary: 2 of 4 entries have no word in the text: ma, last",)
-    assert unused_entries([*requests, GenerationRequest("ma last", dictionary=WORDS)]) == ()
-    assert unused_entries([GenerationRequest("a")]) == ()
+    plans = [plan_of("nginx"), plan_of("AB")]
+    assert unused_entries(plans) == ("dictionary: not in the text are 2 of 4 entries: ma, last",)
+    assert unused_entries([*plans, plan_of("ma last")]) == ()
+    assert unused_entries([make_plan(GenerationRequest("a", seed=0))]) == ()
 
 
 def test_other_values_are_refused() -> None:

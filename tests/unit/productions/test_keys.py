@@ -14,7 +14,17 @@ import torch
 
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.keys import PLAN_LABELS, PLANNED, REQUEST_LABELS, VOICE_LABELS, plan_key, request_key
-from omnivoice.types import Change, Chunk, GenerationPlan, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
+from omnivoice.types import (
+    Change,
+    Chunk,
+    Dictionary,
+    DictionaryEntry,
+    GenerationPlan,
+    GenerationRequest,
+    Sampling,
+    VoiceDesign,
+    VoicePrompt,
+)
 
 VOICE = VoicePrompt(torch.full((8, 20), 5), "This is a voice.", 0.1)
 BASE = GenerationRequest("This is a text.", seed=1, language="en", voice=VOICE)
@@ -37,6 +47,7 @@ REQUESTS: dict[str, Any] = {
     "chunk_threshold_seconds": 9.0,
     "text_as_written": True,
     "normalise": True,
+    "dictionary": Dictionary((DictionaryEntry("a", "b"),)),
     "given": frozenset({"steps", "speed"}),
 }
 PLANS: dict[str, Any] = {
@@ -50,7 +61,9 @@ PLANS: dict[str, Any] = {
     "target_samples": 1,
     "warnings": ("a warning",),
     "notes": ("a note",),
+    "respelled": (Change(0, 1, "a", "b"),),
     "normalised": (Change(0, 1, "a", "b"),),
+    "used_entries": frozenset({DictionaryEntry("a", "b")}),
 }
 VOICES: dict[str, Any] = {
     "codes": torch.full((8, 20), 6),

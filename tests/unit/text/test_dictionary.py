@@ -179,6 +179,11 @@ def test_later_entries_win_and_are_named() -> None:
     assert respelled("a A b c C d", both, None).result.text == "1 4 5 6 3 7"
 
 
+def test_equal_lists_look_alike_so_that_a_batch_resumes() -> None:
+    one, same, other = (repr(parse_dictionary(text)) for text in ("a = b", "# comment\na=b", "a = c"))
+    assert one == same != other and "1 entries" in one
+
+
 @given(st.text(max_size=200), st.sampled_from([None, "en", "zh"]))
 def test_any_text(text: str, language: str | None) -> None:
     """Changes rebuild the text, and control spans stay."""
