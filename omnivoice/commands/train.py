@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import signal
 import sys
@@ -37,6 +38,7 @@ from ..train.results import result_metadata, write_loras
 from ..train.run import RunFolder, lock_run, open_run
 from ..train.settings import TrainSettings
 from ..train.trainer import StepReport, Trainer
+from ..train.words import OnWords
 from ..train.world import World, join_world
 from ..types import GenerationRequest
 from ..weights import load_lm
@@ -46,6 +48,7 @@ from ..weights.lora_read import read_lora
 from ..weights.lora_write import write_peft
 from .dataset import load_dataset
 from .models import add_checkpoint_options, add_device_option, checkpoint_files, find_model, usable_device
+from .recogniser import load_recogniser, word_counter
 from .train_config import EXAMPLE, TrainOrder, read_order
 from .train_progress import Progress, tensorboard
 
@@ -90,6 +93,7 @@ def _run(order: TrainOrder, world: World) -> None:
     device = usable_device(
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
+    hear = load_recogniser(order.recogniser, device) if order.recogniser and world.is_main else None
     model = find_model(order.model, demo=True)
     files = checkpoint_files(model, order.codec)
     given = {name: getattr(order, name) for name in ("codec", "cache", "language", "instruct")}
@@ -111,13 +115,17 @@ def _run(order: TrainOrder, world: World) -> None:
     _check_alike(trainer, data, base)
     if resumed and world.is_main:
         print(f"resumed from step {trainer.step_count}")
-    speaks = settings.sample_every and world.is_main
-    speaker = _speaker(trainer, files, tokenizer, folder, dataset.language) if speaks else None
-    outcome = _train(trainer, folder, speaker, order)
+    speaks = (settings.sample_every or hear) and world.is_main
+    engine = _engine(trainer, files, tokenizer) if speaks else None
+    speaker = _speaker(trainer, engine, folder, dataset.language) if engine and settings.sample_every else None
+    counter = word_counter(trainer, engine, hear) if engine and hear else None
+    outcome = _train(trainer, folder, speaker, counter, order)
     world.wait()
     if world.is_main:
         written, fault = _write(trainer, folder, files, order, dataset, base)  # before printing: a closed pipe raises
         print(f"{_ENDS[outcome.reason]} after {outcome.step} of {settings.steps} steps")
+        if words := trainer.words.report(settings.stop_words_points):
+            print(words)
         for path in written:
             print(f"wrote {path}")
         if fault or outcome.fault:
@@ -129,6 +137,7 @@ def _run(order: TrainOrder, world: World) -> None:
 _ENDS = {
     "finished": "finished",
     "stopped": "stopped on request",
+    "fewer words": "stopped: right words were lost",
     "no better": "stopped: validation did not improve",
     "not saved": "stopped, since its files could not be written,",
 }
@@ -192,17 +201,19 @@ def _plan(settings: TrainSettings, world: World) -> str:
     return f"training {what}: {settings.steps} steps of at most {rows} tokens, learning rate {settings.learning_rate:g}"
 
 
-def _speaker(
-    trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer, run: RunFolder, language: str | None
-) -> Callable[[int], None]:
+def _engine(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer) -> Engine:
+    """Return an engine that speaks with the weights in training."""
+    model = trainer.model
+    codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
+    about = files.settings(tokenizer.own)
+    return Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words, about)
+
+
+def _speaker(trainer: Trainer, engine: Engine, run: RunFolder, language: str | None) -> Callable[[int], None]:
     """Return a function that speaks the sample text with the current weights into a file named after the step.
 
     language: that of most clips.
     """
-    model = trainer.model
-    codec = Codec.load(files, ops=TORCH_OPS, device=codec_device(model.device))
-    about = files.settings(tokenizer.own)
-    engine = Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words, about)
     folder = make_folder(run.folder / SAMPLES)
     request = GenerationRequest(trainer.settings.sample_text, seed=SAMPLE_SEED, language=language)
     engine.plan([request])  # refuses an unspeakable text now, not in the middle of the run
@@ -219,7 +230,13 @@ def _speaker(
     return speak
 
 
-def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] | None, order: TrainOrder) -> Outcome:
+def _train(
+    trainer: Trainer,
+    folder: RunFolder,
+    speaker: Callable[[int], None] | None,
+    counter: OnWords | None,
+    order: TrainOrder,
+) -> Outcome:
     progress = Progress(shown=trainer.world.is_main, terminal=sys.stderr.isatty())
     boards = order.output if order.tensorboard and trainer.world.is_main else None
 
@@ -235,7 +252,15 @@ def _train(trainer: Trainer, folder: RunFolder, speaker: Callable[[int], None] |
             progress.say(f"step {step}: validation loss {loss:.4f}")
             board("validation_loss", loss, step)
 
-        return train(trainer, folder, on_step=on_step, on_validation=on_validation, on_sample=speaker)
+        def on_words(step: int) -> float | None:
+            share = counter(step) if counter else None
+            if share is not None and math.isfinite(share):
+                progress.say(f"step {step}: right words {share:.1%}")
+                board("words_right", share, step)
+            return share
+
+        words = on_words if counter else None
+        return train(trainer, folder, on_step=on_step, on_validation=on_validation, on_sample=speaker, on_words=words)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ class TrainOrder:
     """The content of a config file.
 
     settings: values that override the preset. model: None for the one that `find_model` finds. lora: a LoRA to start
-    from. preset: "" for the plain defaults. name: of the result files; by default, that of the output folder.
+    from. recogniser: the folder of a Whisper model that counts the words for stop_words_points. preset: "" for the
+    plain defaults. name: of the result files; by default, that of the output folder.
     """
 
     data: Path
@@ -51,6 +52,7 @@ class TrainOrder:
     codec: Path | None = None
     cache: Path | None = None
     lora: Path | None = None
+    recogniser: Path | None = None
     device: str = "cpu"
     preset: str = ""
     language: str | None = None
@@ -97,7 +99,12 @@ def read_order(path: str) -> TrainOrder:
     check_result_name(order.result_name)
     if os.path.realpath(order.output) == os.path.realpath(order.data):
         raise InputError("output and data must be different folders: the run's files would be taken for recordings")
-    order.settings_for(0)  # refuses a bad value now, not after hours of encoding
+    settings = order.settings_for(0)  # refuses a bad value now, not after hours of encoding
+    if bool(settings.stop_words_points) != (order.recogniser is not None):
+        raise InputError(
+            "stop_words_points in [settings] and recogniser, the folder of a Whisper model, work together only: give "
+            "both or neither"
+        )
     return order
 
 

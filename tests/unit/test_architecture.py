@@ -46,6 +46,7 @@ THIRD_PARTY = {"torch", "numpy", "safetensors", "tokenizers"}
 LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}}
 LATE |= {"num2words": {"text"}}
 LATE |= {"tomllib": {"commands"}, "tomli": {"commands"}}  # Python has its own since 3.11
+LATE |= {"transformers": {"commands"}}  # Whisper, for the words of a model in training
 BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
 ONLY_IN = {
@@ -57,6 +58,7 @@ ONLY_IN = {
     "tomllib": {"omnivoice/commands/train_config.py"},
     "tomli": {"omnivoice/commands/train_config.py"},
     "num2words": {"omnivoice/text/normalise/other.py"},
+    "transformers": {"omnivoice/commands/recogniser.py"},
     "pickletools": {"omnivoice/commands/upstream_prompt.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}

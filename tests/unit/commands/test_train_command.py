@@ -279,6 +279,109 @@ def test_a_result_that_does_not_fit_is_named(
     assert main(["train", str(config)]) == 0 and (folder / "adapter" / "adapter_model.safetensors").exists()
 
 
+class Heard:
+    """Stands in for the classes of transformers: hears all words in the first `until` counts, and then none."""
+
+    def __init__(self, until: int) -> None:
+        self.until, self.asked, self.device, self.dtype = until, list[dict](), torch.device("cpu"), torch.float32
+        self.generation_config = SimpleNamespace(lang_to_id={"<|en|>": 1}, is_multilingual=True)
+
+    def from_pretrained(self, folder: str, **options: object) -> Heard:
+        assert options["local_files_only"] is True and not options.get("trust_remote_code")
+        return self
+
+    def eval(self) -> Heard:
+        return self
+
+    def requires_grad_(self, on: bool) -> Heard:
+        return self
+
+    def to(self, device: object) -> Heard:
+        return self
+
+    def __call__(self, samples: object, *, sampling_rate: int, return_tensors: str) -> dict[str, torch.Tensor]:
+        return {"input_features": torch.zeros(1, 80, 3000)}
+
+    def generate(self, features: torch.Tensor, **options: object) -> torch.Tensor:
+        self.asked.append(options)
+        return torch.tensor([[len(self.asked)]])
+
+    def decode(self, ids: torch.Tensor, *, skip_special_tokens: bool) -> str:
+        return self.text if int(ids[0]) <= 8 * self.until else ""
+
+    text = "red book"
+
+
+@pytest.fixture
+def whisper(config: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """A stand-in for transformers, and its folder beside the config."""
+    heard = Heard(2)
+    for transcript in (config.parent / "clips").glob("*.txt"):
+        transcript.write_text("Red book.")
+    names = ("WhisperForConditionalGeneration", "WhisperFeatureExtractor", "AutoTokenizer")
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(**dict.fromkeys(names, heard)))
+    (config.parent / "whisper").mkdir()
+    (config.parent / "whisper" / "config.json").write_text('{"model_type": "whisper"}')
+    return heard
+
+
+WORDS = {"steps": 6, "validation": 0.125, "validate_every": 2, "stop_words_points": 3}
+
+
+def test_lost_words_stop_the_training(config: Path, whisper: Heard, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, WORDS, recogniser="whisper")
+    assert main(["train", str(config)]) == 0
+    said = capsys.readouterr()
+    assert "stopped: right words were lost after 4 of 6 steps" in said.out
+    assert "; the best weights, from before the fall, had " in said.out and "step 4: right words 0.0%" in said.err
+    assert len(whisper.asked) == 3 * 8 and whisper.asked[0]["language"] == "en"
+    run = config.parent / "runs" / "anna"
+    assert RunFolder(run).best()[1] == 2  # type: ignore[index]
+    before = (run / "metrics.jsonl").read_bytes()
+    assert main(["train", str(config)]) == 0 and (run / "metrics.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "entries", "words"),
+    [
+        (
+            WORDS,
+            {},
+            "stop_words_points in [settings] and recogniser, the folder of a Whisper model, work together only",
+        ),
+        ({}, {"recogniser": "whisper"}, "work together only: give both or neither"),
+        (
+            WORDS,
+            {"recogniser": "clips"},
+            "recogniser must be the folder of a Whisper model (config.json ...), got clips",
+        ),
+        (
+            WORDS,
+            {"recogniser": "other"},
+            "recogniser must be the folder of a Whisper model, and other holds another one",
+        ),
+        (WORDS, {"recogniser": "whisper", "language": "de"}, "the recogniser does not know the language de"),
+    ],
+)
+def test_a_recogniser_that_cannot_count(
+    changes: dict, entries: dict, words: str, config: Path, whisper: Heard, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config.parent / "other").mkdir()
+    (config.parent / "other" / "config.json").write_text('{"model_type": "wav2vec2"}')
+    write(config.parent, changes, **entries)
+    assert main(["train", str(config)]) == 1
+    assert words in capsys.readouterr().err and not whisper.asked
+
+
+def test_without_transformers_the_words_are_refused(
+    config: Path, whisper: Heard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    write(config.parent, WORDS, recogniser="whisper")
+    assert main(["train", str(config)]) == 1
+    assert "a recogniser needs the package transformers" in capsys.readouterr().err
+
+
 def test_training_starts_from_a_lora(config: Path) -> None:
     assert main(["train", str(config)]) == 0
     write(config.parent, lora="runs/anna/anna.safetensors", output="runs/more")
