@@ -1,7 +1,7 @@
 """When what is said: lines exactly, words by a recogniser or by an estimate that says so; as JSON, SRT and frames.
 
 A line begins and ends where its samples do. The words of a line share the time between its first and last sound by
-their weight in the estimate of durations (`text.duration`), which docs/script.md compares with a recogniser's times.
+their weight in the estimate of durations (`text.duration`).
 """
 
 from __future__ import annotations
