@@ -282,8 +282,8 @@ DIALOGUE = Graph(
     {
         "note": note(
             "A dialogue of several people",
-            1100,
-            320,
+            1200,
+            280,
             MODEL,
             "Write the script: a name and a colon start what a person says, and **[pause 1s]** is a silence.",
             "Write the names into **names**, one on each line, and connect a voice or a design for each, in the same "
