@@ -377,3 +377,20 @@ def test_the_log_stayed_clean(server) -> None:
     log = server.log_text()
     assert "IMPORT FAILED" not in log and "prompt_worker" not in log and "Prompt executor" not in log
     assert server.process.poll() is None
+
+
+def test_a_real_whisper_counts_the_words(server) -> None:
+    """The tiny random Whisper hears nonsense: no word is right, from the start, so nothing falls."""
+    script, folder = Path(__file__).with_name("make_whisper.py"), server.base / "models" / "whisper" / "counting"
+    wav = next(CLIPS.glob("*.wav"))
+    subprocess.run([server.python, str(script), str(folder), str(wav)], check=True, capture_output=True)
+    try:
+        found = run(server, graph(run_name="words", stop_words_points=3.0, recogniser="counting"))
+    finally:
+        shutil.rmtree(folder)  # other tests look at which models there are
+    lines = report(found).splitlines()
+    assert "right words: 0.0% at best, 0.0% at the last validation" in lines
+    assert any(line.startswith("finished at step 4 of 4") for line in lines)
+    assert not any("were not counted" in line for line in lines)
+    entries = [json.loads(line) for line in (runs(server, "words") / "metrics.jsonl").read_text().splitlines()]
+    assert [(e["step"], e["words_right"]) for e in entries if "words_right" in e] == [(0, 0.0), (2, 0.0), (4, 0.0)]
