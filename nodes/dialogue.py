@@ -37,6 +37,8 @@ class Dialogue(io.ComfyNode):
                     io.Boolean.Input("equal_loudness", default=inputs_of.DEFAULTS.equal_loudness, optional=True),
                     Settings.Input("settings", optional=True),
                     Dictionary.Input("dictionary", optional=True),
+                    io.String.Input("redo", default="", optional=True),
+                    int_input("retries", 0, optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio"),

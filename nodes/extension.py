@@ -19,6 +19,7 @@ from .reference import ReferenceAudio
 from .settings import OmniVoiceSettings
 from .subtitles import Subtitles
 from .synthesize import Synthesize
+from .takes import Takes
 from .timing import FramesToSeconds, SecondsToFrames
 from .timings import Timings
 from .train import TrainLoRA
@@ -59,4 +60,5 @@ class OmniVoiceExtension(ComfyExtension):
             LongText,
             PronunciationDictionary,
             PreviewText,
+            Takes,
         ]

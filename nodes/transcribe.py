@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
+from ..omnivoice.intake.limits import check_switch
+from ..omnivoice.productions.timings import timings_json
 from ..omnivoice.text.languages import whisper_languages
 from . import host
 from .widgets import language_input, with_texts
@@ -24,8 +26,12 @@ class Transcribe(io.ComfyNode):
                     io.Audio.Input("audio"),
                     io.Combo.Input("model_name", options=host.transcribe.model_names()),
                     language_input(whisper_languages()),
+                    io.Boolean.Input("word_times", default=False, optional=True),
                 ],
-                outputs=[io.String.Output(display_name="transcript", is_output_list=True)],
+                outputs=[
+                    io.String.Output(display_name="transcript", is_output_list=True),
+                    io.String.Output(display_name="timings", is_output_list=True),
+                ],
                 search_aliases=["asr", "speech to text", "whisper", "speech recognition", "transcript"],
                 hidden=[io.Hidden.unique_id],
             )
@@ -36,12 +42,17 @@ class Transcribe(io.ComfyNode):
         return host.values.validate(host.transcribe.model_folder, model_name)
 
     @classmethod
-    def fingerprint_inputs(cls, audio: object = None, model_name: object = None, language: object = None) -> str:
+    def fingerprint_inputs(
+        cls, audio: object = None, model_name: object = None, language: object = None, word_times: object = None
+    ) -> str:
         return host.folders.fingerprint(host.transcribe.model_folder, model_name)
 
     @classmethod
     @host.values.guarded
-    def execute(cls, audio: object, model_name: object, language: object = None) -> io.NodeOutput:
-        texts, warnings = host.transcribe.transcribe(audio, model_name, language)
+    def execute(
+        cls, audio: object, model_name: object, language: object = None, word_times: object = False
+    ) -> io.NodeOutput:
+        timed = check_switch("word_times", word_times)
+        heard, warnings = host.transcribe.transcribe(audio, model_name, language, word_times=timed)
         host.progress.warn(warnings, cls.hidden.unique_id)
-        return io.NodeOutput(texts)
+        return io.NodeOutput([one.text for one in heard], [timings_json(one.lines, one.seconds) for one in heard])

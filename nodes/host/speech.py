@@ -48,14 +48,14 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     return dict(zip(requests, run_plans(model, plans, on_step=on_step)))
 
 
-def speaker(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[GenerationRequest]], list[Speech]]:
-    """Return a function that speaks requests in one run, for the productions of the engine."""
+def runner(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[GenerationPlan]], list[Speech]]:
+    """Return a function that runs plans in one run and shows how far each run is."""
 
-    def speak_all(requests: Sequence[GenerationRequest], /) -> list[Speech]:
-        names = [f"line {number}" for number in range(1, len(requests) + 1)]
-        return list(speak(model, dict(zip(names, requests)), node_id).values())
+    def run(plans: Sequence[GenerationPlan], /) -> list[Speech]:
+        on_step = _progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
+        return run_plans(model, plans, on_step=on_step)
 
-    return speak_all
+    return run
 
 
 def speak_cues(

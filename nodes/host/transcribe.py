@@ -9,8 +9,9 @@ ComfyUI caches the text, not the model.
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import isfile  # unlike Path.is_file, it never raises
 from pathlib import Path
 from types import ModuleType
@@ -29,9 +30,10 @@ from ...omnivoice.intake.limits import MAX_CONFIG_BYTES
 from ...omnivoice.intake.strict_json import read_json
 from ...omnivoice.intake.tensors import check_header
 from ...omnivoice.intake.text_in import clean_text
+from ...omnivoice.productions.timings import RECOGNISED, TimedLine, timed_line
 from ...omnivoice.text.languages import whisper_language_id
 from ...omnivoice.types import Waveform
-from . import folders, models, values
+from . import folders, models, values, whisper_words
 
 FOLDERS = ("whisper", "transcribe", "audio_encoders")
 AUTO = "auto"
@@ -73,6 +75,23 @@ class Whisper:
     patcher: comfy.model_patcher.ModelPatcher
     extract: Callable[..., Mapping[str, Tensor]]
     decode: Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a recording says: the text, and a line with its words and times for each piece of at most 30 s."""
+
+    text: str
+    lines: tuple[TimedLine, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A piece of a recording. start: in samples at 16 kHz. samples: [N]."""
+
+    start: int
+    samples: Tensor
 
 
 def model_folders() -> dict[str, Path]:
@@ -153,33 +172,61 @@ def _transformers(otherwise: str) -> ModuleType:
     return transformers
 
 
-def transcribe(audio: object, name: object, language: object) -> tuple[list[str], tuple[str, ...]]:
-    """Return the text of each recording in an AUDIO batch, in order, and warnings.
+def transcribe(
+    audio: object, name: object, language: object, *, word_times: bool = False
+) -> tuple[list[Heard], tuple[str, ...]]:
+    """Return what each recording in an AUDIO batch says, in order, and warnings.
 
-    The text of a silent recording is empty; if all are silent, no model is read. Raises InputError or AudioError
-    before a model is read, and CheckpointError for a model that cannot be read.
+    The text of a silent recording is empty; if all are silent, no model is read. word_times: let Whisper say when each
+    word begins; otherwise, and for models that cannot, the times are estimates. Raises InputError or AudioError before
+    a model is read, and CheckpointError for a model that cannot be read.
     """
-    language_id = whisper_language_id(AUTO if language is None else language)
-    waveforms = values.recordings_from([audio])
-    recordings, warnings = [], []
+    return _heard(values.recordings_from([audio]), name, whisper_language_id(_or_auto(language)), word_times=word_times)
+
+
+def texts_of(recordings: Sequence[Waveform], name: object, language: object) -> list[str]:
+    """Return the text of each recording; Whisper finds out the language if it does not know the given one."""
+    try:
+        language_id = whisper_language_id(_or_auto(language))
+    except InputError:
+        language_id = None
+    return [heard.text for heard in _heard(recordings, name, language_id)[0]]
+
+
+def _or_auto(language: object) -> object:
+    return AUTO if language is None else language
+
+
+def _heard(
+    waveforms: Sequence[Waveform], name: object, language_id: str | None, *, word_times: bool = False
+) -> tuple[list[Heard], tuple[str, ...]]:
+    recordings, warnings = list[list[Window]](), list[str]()
     for label, waveform in zip(values.labels("recording", len(waveforms)), waveforms):
         with values.naming(label):
             recordings.append(_windows(waveform))
         if not recordings[-1]:
             warnings.append(f"{label or 'the recording'} is silent, so its transcript is empty")
     if not any(recordings):
-        return [""] * len(recordings), tuple(warnings)
+        return [Heard("", (), waveform.seconds) for waveform in waveforms], tuple(warnings)
     model = load_whisper(name)
     options = _options(model, language_id)
-    mm.load_models_gpu([model.patcher], memory_required=_working_bytes(model), force_full_load=True)
+    if word_times and not whisper_words.can_time(model.module.whisper):
+        warnings.append(f"the Whisper model {model.name} cannot time words, so their times are estimates")
+        word_times = False
+    memory = _working_bytes(model) + (whisper_words.working_bytes(model.module.whisper) if word_times else 0)
+    mm.load_models_gpu([model.patcher], memory_required=memory, force_full_load=True)
     bar = comfy.utils.ProgressBar(sum(map(len, recordings)))
 
-    def text_of(window: Tensor) -> str:
-        text = _window_text(model, window, options)
+    def line_of(window: Window) -> TimedLine:
+        line = _window_line(model, window, options, word_times=word_times)
         bar.update(1)
-        return text
+        return line
 
-    return [" ".join(filter(None, map(text_of, windows))) for windows in recordings], tuple(warnings)
+    heard = []
+    for windows, waveform in zip(recordings, waveforms):
+        lines = [line for line in map(line_of, windows) if line.text]
+        heard.append(Heard(" ".join(line.text for line in lines), tuple(lines), waveform.seconds))
+    return heard, tuple(warnings)
 
 
 def hear(model: Whisper, waveforms: Sequence[Waveform], languages: Sequence[str | None]) -> list[str]:
@@ -187,8 +234,8 @@ def hear(model: Whisper, waveforms: Sequence[Waveform], languages: Sequence[str 
     mm.load_models_gpu([model.patcher], memory_required=_working_bytes(model), force_full_load=True)
     texts = []
     for waveform, language in zip(waveforms, languages, strict=True):
-        options = _options(model, language)
-        texts.append(" ".join(filter(None, (_window_text(model, part, options) for part in _windows(waveform)))))
+        lines = [_window_line(model, part, _options(model, language)) for part in _windows(waveform)]
+        texts.append(" ".join(line.text for line in lines if line.text))
     return texts
 
 
@@ -198,8 +245,8 @@ def check_languages(model: Whisper, languages: Iterable[str | None]) -> None:
         _options(model, language)
 
 
-def _windows(waveform: Waveform) -> list[Tensor]:
-    """Return pieces [N] of at most 30 s at 16 kHz, cut at quiet places, without the silent ones; raises AudioError."""
+def _windows(waveform: Waveform) -> list[Window]:
+    """Return pieces of at most 30 s at 16 kHz, cut at quiet places, without the silent ones; raises AudioError."""
     N, rate = waveform.samples.shape[1], waveform.sample_rate
     if N == 0:
         raise AudioError("audio is empty: load or record it again")
@@ -207,7 +254,8 @@ def _windows(waveform: Waveform) -> list[Tensor]:
         raise AudioError(f"audio must be at most {MAX_SECONDS // 3600} hours long: split it into parts")
     samples = resample(to_mono(waveform.samples)[0], rate, RATE_HZ)[0]
     pieces = quiet_windows(samples, RATE_HZ, longest_seconds=WINDOW_SECONDS, look_back_seconds=LOOK_BACK_SECONDS)
-    return [piece for piece in pieces if float(piece.abs().max()) > SILENCE]
+    starts = itertools.accumulate([0, *(piece.shape[0] for piece in pieces)])
+    return [Window(start, piece) for start, piece in zip(starts, pieces) if float(piece.abs().max()) > SILENCE]
 
 
 def _options(model: Whisper, language: str | None) -> dict[str, object]:
@@ -228,21 +276,29 @@ def _options(model: Whisper, language: str | None) -> dict[str, object]:
     raise InputError(f"the Whisper model {model.name} {problem}: choose auto or another model")
 
 
-def _window_text(model: Whisper, samples: Tensor, options: Mapping[str, object]) -> str:
-    """Return the text of one window [N]."""
+def _window_line(
+    model: Whisper, window: Window, options: Mapping[str, object], *, word_times: bool = False
+) -> TimedLine:
+    """Return the text of a window with the times of its words in the recording."""
+    samples = window.samples
     features = model.extract(samples.cpu().numpy(), sampling_rate=RATE_HZ, return_tensors="pt")["input_features"]
     features = features.to(device=model.patcher.load_device, dtype=model.module.get_dtype())
+    mask = torch.ones(features.shape[0], features.shape[-1], device=features.device)
+    if word_times:
+        mask[:, -(-samples.shape[0] * 100 // RATE_HZ) :] = 0  # Whisper aligns its words with what is sound
+        options = {**options, "return_token_timestamps": True}
     mm.throw_exception_if_processing_interrupted()
-    ids = model.module.whisper.generate(
-        features,
-        attention_mask=torch.ones(features.shape[0], features.shape[-1], device=features.device),
-        stopping_criteria=[_stop_if_interrupted],
-        num_beams=1,
-        do_sample=False,
-        **options,
+    made = model.module.whisper.generate(
+        features, attention_mask=mask, stopping_criteria=[_stop_if_interrupted], num_beams=1, do_sample=False, **options
     )
-    text = model.decode(ids[0], skip_special_tokens=True)
-    return " ".join(clean_text(text, name="transcript").split())
+    ids = made["sequences"][0] if word_times else made[0]
+    text = " ".join(clean_text(model.decode(ids, skip_special_tokens=True), name="transcript").split())
+    line = timed_line(text, window.start, samples[None].cpu(), sample_rate=RATE_HZ)
+    if not word_times:
+        return line
+    tokens = whisper_words.tokens_of(ids, made["token_timestamps"][0], model.decode)
+    words = whisper_words.timed_words(tokens, window.start / RATE_HZ)
+    return replace(line, words=tuple(words), words_are=RECOGNISED)
 
 
 def _stop_if_interrupted(ids: Tensor, scores: object, **_: object) -> Tensor:

@@ -9,7 +9,10 @@ from ...omnivoice.errors import TextError
 from ...omnivoice.productions.cast import Cast
 from ...omnivoice.productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from ...omnivoice.productions.lines import SpokenLine
+from ...omnivoice.productions.redo import parse_redo
+from ...omnivoice.productions.takes import SpeakWithRetries
 from ...omnivoice.text.script import parse_script
+from ...omnivoice.types import GenerationRequest, Speech
 from .. import host
 from .cast import cast_from
 from .synthesize import request_from
@@ -29,7 +32,13 @@ def dialogue_from(model: object, inputs: Mapping[str, object], node_id: object) 
     script = parse_script(given.get("script"), cast.names)
     base = request_from({name: given[name] for name in REQUEST if name in given})
     options = DialogueOptions(**{name: given[name] for name in OPTIONS if name in given})
-    return speak_dialogue(script, cast, base, loaded.engine.plan, host.speech.speaker(loaded, node_id), options)
+    redo = parse_redo(given.get("redo", ""))
+    retrying = SpeakWithRetries(host.speech.runner(loaded, node_id), given.get("retries", 0))
+
+    def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
+        return retrying(loaded.engine.plan(requests))
+
+    return speak_dialogue(script, cast, base, loaded.engine.plan, speak, options, redo=redo)
 
 
 def report(dialogue: Dialogue) -> str:
@@ -47,7 +56,7 @@ def summary(dialogue: Dialogue) -> str:
 
 def _row(line: SpokenLine) -> str:
     start, end = line.start / SAMPLE_RATE, line.end / SAMPLE_RATE
-    return f"  line {line.number:>3}  {start:8.2f}-{end:.2f} s  seed {line.request.seed}  {line.speaker}: {line.text}"
+    return f"  line {line.number:>3}  {start:8.2f}-{end:.2f} s  seed {line.speech.seed}  {line.speaker}: {line.text}"
 
 
 def audio_of(lines: Sequence[SpokenLine]) -> list[dict[str, object]]:

@@ -83,8 +83,7 @@ def speak_dialogue(
     first = _spoken(script.lines, work.requests, work.run(), silences)
     gains = equal_gains(first) if options.equal_loudness else [1.0] * len(first)
     lines = _spoken(script.lines, work.requests, work.again(redo), silences) if redo else first
-    if redo:
-        gains = [_within_peak(gain, line) for gain, line in zip(gains, lines)]
+    gains = [_within_peak(gain, line) if line.number in redo else gain for gain, line in zip(gains, lines)]
     lines = tuple(line if gain == 1 else line.louder(gain) for line, gain in zip(lines, gains))
     waveform = joined(lines, tail=round(script.tail_seconds * SAMPLE_RATE))
     return Dialogue(waveform, lines, (*script.warnings, *_warnings(lines)), work.notes)

@@ -16,6 +16,7 @@ from ..types import GenerationPlan, Speech
 from .checks import Finding, check_speech
 from .long import SpeakPlans
 
+MAX_SHOWN = 6  # findings of one take
 _SEEDS = 2**64
 
 
@@ -36,8 +37,10 @@ class Take:
 
     @property
     def faults(self) -> str:
-        """All findings in one sentence."""
-        return "; ".join(one.text for one in self.findings)
+        """All findings in one sentence; "no fault" if there are none."""
+        more = len(self.findings) - MAX_SHOWN
+        shown = [one.text for one in self.findings[:MAX_SHOWN]] + ([f"and {more} more"] if more > 0 else [])
+        return "; ".join(shown) or "no fault"
 
 
 def check_each(plans: Sequence[GenerationPlan], speeches: Sequence[Speech], /) -> list[tuple[Finding, ...]]:
@@ -69,6 +72,11 @@ def attempts(
             takes[i].append(Take(speech, tuple(findings)))
         waiting = [i for i in waiting if takes[i][-1].findings]
     return takes
+
+
+def consecutive(plan: GenerationPlan, count: int) -> list[GenerationPlan]:
+    """Return `count` plans for the same text: with the seed of `plan` and those after it."""
+    return [with_seed(plan, (plan.seed + i) % _SEEDS) for i in range(count)]
 
 
 def best(takes: Sequence[Take]) -> int:

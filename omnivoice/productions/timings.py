@@ -27,7 +27,6 @@ from .lines import SpokenLine
 from .subtitle_writer import srt_text
 
 ESTIMATED, RECOGNISED = "estimated", "recognised"
-WINDOW = SAMPLE_RATE // 100
 QUIET = 0.03  # of the peak; a window whose own peak is below it is silence
 _UNSPOKEN = re.compile(r"\[[^\[\]\n]{1,200}\]|<[^<>\n]{1,100}>|\{[^{}\n]{1,100}\}")
 _WORD = re.compile(r"\S+")
@@ -59,18 +58,21 @@ def timed_lines(lines: Sequence[SpokenLine]) -> list[TimedLine]:
     return [timed_line(line.text, line.start, line.samples, line.speaker) for line in lines]
 
 
-def timed_line(text: str, start: int, samples: Tensor, speaker: str | None = None) -> TimedLine:
+def timed_line(
+    text: str, start: int, samples: Tensor, speaker: str | None = None, *, sample_rate: int = SAMPLE_RATE
+) -> TimedLine:
     """Return the line of a text. start: of its `samples` [1, N] in the recording, in samples."""
-    first, last = sounding(samples)
-    words = estimated_words(text, (start + first) / SAMPLE_RATE, (start + last) / SAMPLE_RATE)
-    return TimedLine(text, start / SAMPLE_RATE, (start + samples.shape[1]) / SAMPLE_RATE, speaker, tuple(words))
+    first, last = sounding(samples, sample_rate)
+    words = estimated_words(text, (start + first) / sample_rate, (start + last) / sample_rate)
+    return TimedLine(text, start / sample_rate, (start + samples.shape[1]) / sample_rate, speaker, tuple(words))
 
 
-def sounding(samples: Tensor) -> tuple[int, int]:
+def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE) -> tuple[int, int]:
     """Return the first sample of the first window of 10 ms that is not silent, and the end of the last one."""
-    peaks = [float(window.abs().max()) for window in samples[0].split(WINDOW)]
+    window = sample_rate // 100
+    peaks = [float(part.abs().max()) for part in samples[0].split(window)]
     loud = [i for i, peak in enumerate(peaks) if peak > QUIET * max(peaks)]
-    return (loud[0] * WINDOW, min((loud[-1] + 1) * WINDOW, samples.shape[1])) if loud else (0, samples.shape[1])
+    return (loud[0] * window, min((loud[-1] + 1) * window, samples.shape[1])) if loud else (0, samples.shape[1])
 
 
 def estimated_words(text: str, start: float, end: float) -> Iterator[TimedWord]:

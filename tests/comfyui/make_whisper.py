@@ -53,6 +53,7 @@ def make(folder: Path) -> None:
         lang_to_id={"<|en|>": english, "<|de|>": german},
         task_to_id={"transcribe": task},
         no_timestamps_token_id=plain,
+        alignment_heads=[[0, 0], [0, 1]],
         suppress_tokens=[start, english, german, task, plain],
     )
     model.save_pretrained(folder)

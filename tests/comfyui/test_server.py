@@ -36,6 +36,7 @@ IDS = [
     "OmniVoiceLongText",
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
+    "OmniVoiceTakes",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

@@ -264,6 +264,18 @@ def test_transcribe_hears_what_the_model_hears(comfy, whisper: dict[str, str]) -
     assert heard
 
 
+def test_whisper_times_the_words(comfy, whisper: dict[str, str]) -> None:
+    prompt = hearing(language="English")
+    prompt["6"]["inputs"]["word_times"] = True
+    prompt["7"] = {"class_type": "OmniVoiceTimings", "inputs": {"timings": ["6", 1], "format": "subtitles of words"}}
+    (table,) = map(json.loads, shown(comfy, prompt, ["6", 1]))
+    assert table["seconds"] == 3.0 and {line["words_are"] for line in table["lines"]} == {"recognised"}
+    words = [word for line in table["lines"] for word in line["words"]]
+    assert words and all(0 <= word["start"] <= word["end"] <= 3.1 for word in words)
+    (srt,) = shown(comfy, prompt, ["7", 0])
+    assert srt.count("-->") == len(words)
+
+
 def test_transcript_goes_into_a_reference(comfy, whisper: dict[str, str]) -> None:
     prompt = {**clone(comfy), **{k: v for k, v in hearing().items() if k != "2"}}
     prompt["3"]["inputs"]["transcript"] = ["6", 0]

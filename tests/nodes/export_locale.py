@@ -27,6 +27,7 @@ FILE_MENUS = {
     ("OmniVoiceDataset", "folder"),
     ("OmniVoiceTrainLoRA", "existing_lora"),
     ("OmniVoiceTrainingSettings", "recogniser"),
+    ("OmniVoiceTakes", "whisper"),
 }
 RANGES = ("min", "max", "step", "multiline", "dynamic_prompts", "control_after_generate", "advanced")
 

@@ -48,6 +48,7 @@ IDS = [
     "OmniVoiceLongText",
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
+    "OmniVoiceTakes",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {

@@ -35,6 +35,7 @@ IDS = [
     "OmniVoiceLongText",
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
+    "OmniVoiceTakes",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [

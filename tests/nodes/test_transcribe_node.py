@@ -24,7 +24,12 @@ class Model(torch.nn.Module):
         known = {f"<|{language}|>": i for i, language in enumerate(languages)}
         self.generation_config = SimpleNamespace(is_multilingual=len(known) > 1, lang_to_id=known)
         self.config = SimpleNamespace(
-            d_model=4, encoder_ffn_dim=8, encoder_attention_heads=2, decoder_layers=1, max_target_positions=9
+            d_model=4,
+            encoder_ffn_dim=8,
+            encoder_attention_heads=2,
+            decoder_attention_heads=2,
+            decoder_layers=1,
+            max_target_positions=9,
         )
         self.asked: list[dict] = []
 
@@ -92,7 +97,7 @@ def noise(seconds: float, rate: int = 16_000, batch: int = 1, channels: int = 1)
 
 def run(nodes, audio: object = None, model_name: object = "tiny", **inputs: object) -> list[str]:
     audio = noise(2.0) if audio is None else audio
-    (texts,) = nodes["OmniVoiceTranscribe"].execute(audio=audio, model_name=model_name, **inputs).values
+    texts, _ = nodes["OmniVoiceTranscribe"].execute(audio=audio, model_name=model_name, **inputs).values
     return texts
 
 
@@ -103,7 +108,7 @@ def menu(nodes) -> list[str]:
 def test_schema_without_transformers(nodes, host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     schema = nodes["OmniVoiceTranscribe"].define_schema()
-    assert [i.id for i in schema.inputs] == ["audio", "model_name", "language"]
+    assert [i.id for i in schema.inputs] == ["audio", "model_name", "language", "word_times"]
     assert schema.outputs[0].is_output_list
     languages = schema.inputs[2].options
     assert languages[0] == "auto" and len(languages) == 101 and "Cantonese" in languages
@@ -295,3 +300,89 @@ def test_bad_values(nodes, tiny: Path, library, inputs: dict, message: str) -> N
     with pytest.raises(ValueError, match=message):
         run(nodes, **inputs)
     assert library.calls == []
+
+
+class TimedModel(Model):
+    """Says "Hi there." in three tokens that end at 0.5, 0.75 and 1 s of each window."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generation_config.alignment_heads = [[0, 0]]
+        self.masks: list[torch.Tensor] = []
+
+    def generate(self, features: torch.Tensor, *, stopping_criteria: list, **options: object) -> object:
+        self.masks.append(options["attention_mask"])
+        super().generate(features, stopping_criteria=stopping_criteria, **options)
+        ids = torch.tensor([[0, 1, 2, 3, 4]])
+        if not options.get("return_token_timestamps"):
+            return ids
+        return {"sequences": ids, "token_timestamps": torch.tensor([[0.25, 0.5, 0.5, 0.75, 1.0]])}
+
+
+class PieceTokenizer:
+    """Token 2 is the first half of a character, token 3 its second half with more letters."""
+
+    def decode(self, ids: object, *, skip_special_tokens: bool) -> str:
+        pieces = ["", " Hi", b" th\xc3", b"\xa9re", "."]
+        raw = b"".join(p if isinstance(p, bytes) else p.encode() for p in (pieces[int(i)] for i in ids))
+        return raw.decode(errors="replace")
+
+
+@pytest.fixture
+def timed(library, monkeypatch: pytest.MonkeyPatch) -> TimedModel:
+    library.model = TimedModel()
+    monkeypatch.setattr(
+        sys.modules["transformers"], "AutoTokenizer", SimpleNamespace(from_pretrained=lambda *_, **__: PieceTokenizer())
+    )
+    return library.model
+
+
+def times(nodes, **inputs: object) -> list[dict]:
+    audio = inputs.pop("audio", None) or noise(2.0)
+    values = nodes["OmniVoiceTranscribe"].execute(audio=audio, model_name="tiny", **inputs).values
+    return [json.loads(text) for text in values[1]]
+
+
+def test_words_have_the_times_of_whisper(nodes, tiny: Path, timed: TimedModel, host) -> None:
+    (table,) = times(nodes, word_times=True)
+    (line,) = table["lines"]
+    assert table["seconds"] == 2.0
+    assert (line["text"], line["start"], line["end"], line["words_are"]) == ("Hi thére.", 0.0, 2.0, "recognised")
+    words = [(word["word"], word["start"], word["end"]) for word in line["words"]]
+    assert [word for word, _, _ in words] == ["Hi", "thére."]
+    assert words[0][1:] == (pytest.approx(0.25 + 0.25 / 3, abs=1e-3), 0.5)
+    assert words[1][2] == 1.0 and 0.5 < words[1][1] < 0.6
+    assert timed.asked[0]["return_token_timestamps"] and int(timed.masks[0].sum()) == 200
+
+
+def test_times_of_a_long_recording_go_on_from_window_to_window(nodes, tiny: Path, timed: TimedModel) -> None:
+    (table,) = times(nodes, audio=noise(70.0), word_times=True)
+    assert table["lines"][0]["start"] == 0.0 and len(table["lines"]) == 3
+    for before, after in zip(table["lines"], table["lines"][1:]):
+        assert before["end"] == after["start"]
+    for line in table["lines"]:
+        assert line["words"][0]["end"] == pytest.approx(line["start"] + 0.5, abs=2e-4)
+    (srt,) = nodes["OmniVoiceTimings"].execute(timings=json.dumps(table), format="subtitles of words").values
+    assert srt.count("-->") == 6 and "Hi" in srt
+
+
+def test_without_word_times_the_times_are_estimates(nodes, tiny: Path, timed: TimedModel, host) -> None:
+    (table,) = times(nodes)
+    assert table["lines"][0]["words_are"] == "estimated" and table["lines"][0]["words"][0]["word"] == "Hi"
+    assert "return_token_timestamps" not in timed.asked[0] and int(timed.masks[0].sum()) == 3000
+    assert host.texts == []
+    timed.generation_config.alignment_heads = None
+    (table,) = times(nodes, word_times=True)
+    assert table["lines"][0]["words_are"] == "estimated"
+    assert host.texts == [("the Whisper model tiny cannot time words, so their times are estimates", "7")]
+
+
+def test_silence_has_no_times(nodes, tiny: Path, timed: TimedModel) -> None:
+    audio = {"waveform": torch.zeros(1, 1, 16_000), "sample_rate": 16_000}
+    assert times(nodes, audio=audio, word_times=True) == [{"seconds": 1.0, "lines": []}]
+
+
+@pytest.mark.parametrize("value", ["yes", 1, 0.0])
+def test_word_times_is_a_switch(nodes, tiny: Path, timed: TimedModel, value: object) -> None:
+    with pytest.raises(ValueError, match="word_times must be"):
+        times(nodes, word_times=value)
