@@ -33,5 +33,5 @@ def timed_parts(made: Sequence[MadePart], store: Parts) -> list[TimedLine]:
 
 def long_timings(long: LongPlan, made: Sequence[MadePart], lines: Sequence[TimedLine]) -> str:
     """Return chapters, parts and words with their times, as JSON."""
-    chapters = [{"title": title, "start": round(at / SAMPLE_RATE, 4)} for at, title in chapter_marks(long, made)]
+    chapters = [{"title": title, "start": round(at / SAMPLE_RATE, 6)} for at, title in chapter_marks(long, made)]
     return timings_json(lines, (made[-1].end + long.tail) / SAMPLE_RATE, seed=long.seed, chapters=chapters)

@@ -22,6 +22,9 @@ from ..intake.limits import check_number, shown
 from ..intake.strict_json import parse_json
 from ..text.characters import is_spoken, is_unspaced
 from ..text.duration import text_weight
+from ..text.markup import without_markup
+from ..text.pauses import PAUSE
+from ..text.removed import Removed
 from .cues import Cue
 from .lines import SpokenLine
 from .subtitle_writer import srt_text
@@ -30,6 +33,8 @@ ESTIMATED, RECOGNISED = "estimated", "recognised"
 QUIET = 0.03  # of the peak; a window whose own peak is below it is silence
 _UNSPOKEN = re.compile(r"\[[^\[\]\n]{1,200}\]|<[^<>\n]{1,100}>|\{[^{}\n]{1,100}\}")
 _WORD = re.compile(r"\S+")
+_DIGITS = 6  # of seconds; at 24,000 Hz this tells every sample
+_NTSC = [Fraction(rate * 1000, 1001) for rate in (24, 30, 48, 60, 96, 120, 240)]
 
 
 @dataclass(frozen=True)
@@ -107,25 +112,30 @@ def _is_word(char: str) -> bool:
 
 
 def timings_json(lines: Sequence[TimedLine], seconds: float, **more: object) -> str:
-    """Return the times as JSON, which `parse_timings` reads; in seconds, rounded to 0.1 ms. more: other entries."""
+    """Return the times as JSON, which `parse_timings` reads; in seconds, rounded to 1 µs. more: other entries."""
     rows = [
         {
-            "start": round(line.start, 4),
-            "end": round(line.end, 4),
+            **_rounded(line),
             "speaker": line.speaker,
             "text": line.text,
             "words_are": line.words_are,
-            "words": [{"word": w.word, "start": round(w.start, 4), "end": round(w.end, 4)} for w in line.words],
+            "words": [
+                {"word": w.word, "start": round(w.start, _DIGITS), "end": round(w.end, _DIGITS)} for w in line.words
+            ],
         }
         for line in lines
     ]
-    return json.dumps({"seconds": round(seconds, 4), **more, "lines": rows}, ensure_ascii=False, indent=1)
+    return json.dumps({"seconds": round(seconds, _DIGITS), **more, "lines": rows}, ensure_ascii=False, indent=1)
+
+
+def _rounded(timed: TimedLine | TimedWord) -> dict[str, float]:
+    return {"start": round(timed.start, _DIGITS), "end": round(timed.end, _DIGITS)}
 
 
 def parse_timings(text: object) -> list[TimedLine]:
     """Return the lines of `timings_json`; raises InputError for anything else."""
     try:
-        table = parse_json(text.encode() if isinstance(text, str) else b"", "timings")
+        table = parse_json(text.encode(errors="replace") if isinstance(text, str) else b"", "timings")
         rows = table.get("lines") if isinstance(table, dict) else None
         if not isinstance(rows, list):
             raise InputError("there are no lines in it")
@@ -148,11 +158,13 @@ def _line(row: Any) -> TimedLine:
 
 def _times(row: Any) -> tuple[float, float]:
     start, end = (check_number("seconds", row[key]) for key in ("start", "end"))
+    if end < start:
+        raise InputError("it ends before it starts")
     return start, end
 
 
 def srt_of(lines: Sequence[TimedLine], *, words: bool = False) -> str:
-    """Return the lines, or each word, as SRT."""
+    """Return the lines, or each word, as SRT. Pauses and markup are left out."""
     if not words:
         return srt_text([_cue(i, line.start, line.end, line.text, line.speaker) for i, line in enumerate(lines, 1)])
     every = [word for line in lines for word in line.words]
@@ -160,13 +172,14 @@ def srt_of(lines: Sequence[TimedLine], *, words: bool = False) -> str:
 
 
 def _cue(number: int, start: float, end: float, text: str, speaker: str | None) -> Cue:
-    return Cue(number, round(start * 1000), round(end * 1000), " ".join(text.split()), speaker)
+    shown_text = " ".join(without_markup(PAUSE.sub(" ", text), Removed()).split())
+    return Cue(number, round(start * 1000), round(end * 1000), shown_text, speaker)
 
 
 def frames_json(lines: Sequence[TimedLine], fps: float, *, words: bool = False) -> str:
     """Return [{"frame", "last_frame", "text"}] at `fps` as JSON: the video frames, from 0, in which a line or word is
-    heard first and last."""
-    rate = Fraction(check_number("fps", fps))
+    heard first and last. 23.976, 23.98, 29.97, 59.94 and the like mean 24000/1001, 30000/1001 and so on."""
+    rate = _rate(check_number("fps", fps))
     timed = (
         [(w.word, w.start, w.end) for line in lines for w in line.words]
         if words
@@ -179,6 +192,10 @@ def frames_json(lines: Sequence[TimedLine], fps: float, *, words: bool = False) 
     return json.dumps(rows, ensure_ascii=False, indent=1)
 
 
+def _rate(fps: float) -> Fraction:
+    return next((rate for rate in _NTSC if abs(fps - rate) < 0.005), Fraction(fps))
+
+
 def _exact(seconds: float) -> Fraction:
-    """Return the time in whole 0.1 ms, as `timings_json` rounds it; as a float, 0.6 s at 10 fps would be frame 5."""
-    return Fraction(round(seconds * 10_000), 10_000)
+    """Return the time of the nearest sample; as a float, 0.6 s at 10 fps would be frame 5."""
+    return Fraction(round(seconds * SAMPLE_RATE), SAMPLE_RATE)

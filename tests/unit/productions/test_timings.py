@@ -86,6 +86,9 @@ def test_json_comes_back() -> None:
         '{"lines": [3]}',
         '{"lines": [{"text": "a"}]}',
         '{"lines": [{"start": "b"}]}',
+        '{"lines": [{"text": "a", "start": 2, "end": 1}]}',
+        '{"lines": [{"text": "a", "start": 1, "end": 2, "words": [{"word": "a", "start": 2, "end": 1}]}]}',
+        "\ud800",
     ],
 )
 def test_other_texts_are_refused(text: object) -> None:
@@ -119,3 +122,55 @@ def test_times_that_floats_cannot_hold_have_the_right_frame() -> None:
 def test_fps_is_checked(fps: object) -> None:
     with pytest.raises(InputError, match="fps must be"):
         frames_json(LINES, fps)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("first", [0, 1, 799, 800, 24_001, 345_599_999])
+def test_the_json_tells_every_sample(first: int) -> None:
+    lines = [TimedLine("a", at / SAMPLE_RATE, (at + 1) / SAMPLE_RATE) for at in range(first, first + 50)]
+    found = parse_timings(timings_json(lines, 1.0))
+    assert [(round(line.start * SAMPLE_RATE), round(line.end * SAMPLE_RATE)) for line in found] == [
+        (at, at + 1) for at in range(first, first + 50)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fps", "numerator", "denominator"),
+    [
+        (23.976, 24_000, 1001),
+        (23.98, 24_000, 1001),
+        (24_000 / 1001, 24_000, 1001),
+        (29.97, 30_000, 1001),
+        (30_000 / 1001, 30_000, 1001),
+        (59.94, 60_000, 1001),
+        (119.88, 120_000, 1001),
+        (24, 24, 1),
+        (25, 25, 1),
+        (30, 30, 1),
+        (60, 60, 1),
+        (12.5, 25, 2),
+        (29.5, 59, 2),
+    ],
+)
+def test_frames_are_exact_for_hours(fps: float, numerator: int, denominator: int) -> None:
+    """Samples on and next to the edges of frames up to four hours, through the JSON, against whole numbers."""
+    for frame in (0, 1, 5, 1000, 30_000, 107_892, 300_000):
+        edge = -(-frame * SAMPLE_RATE * denominator // numerator)  # the first sample in the frame
+        for at in {max(0, edge - 1), edge, edge + 1}:
+            (line,) = parse_timings(timings_json([TimedLine("a", at / SAMPLE_RATE, (at + 1) / SAMPLE_RATE)], 0.0))
+            (row,) = json.loads(frames_json([line], fps))
+            assert row["frame"] == at * numerator // (SAMPLE_RATE * denominator)
+            assert row["last_frame"] == -(-(at + 1) * numerator // (SAMPLE_RATE * denominator)) - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("One. [pause 1s] Two.", "One. Two."),
+        ('One. <break time="500ms"/> Two.', "One. Two."),
+        ("<p>One &amp; <b>two</b>.</p>", "One & two."),
+        ("[laughter] One.", "[laughter] One."),
+        ("1 < 2", "1 < 2"),
+    ],
+)
+def test_subtitles_show_what_is_said(text: str, shown: str) -> None:
+    assert srt_of([TimedLine(text, 0.0, 1.0)]).splitlines()[2] == shown
