@@ -119,9 +119,7 @@ def timings_json(lines: Sequence[TimedLine], seconds: float, **more: object) -> 
             "speaker": line.speaker,
             "text": line.text,
             "words_are": line.words_are,
-            "words": [
-                {"word": w.word, "start": round(w.start, _DIGITS), "end": round(w.end, _DIGITS)} for w in line.words
-            ],
+            "words": [{"word": one.word, **_rounded(one)} for one in line.words],
         }
         for line in lines
     ]
