@@ -75,7 +75,7 @@ class Subtitles(io.ComfyNode):
     @host.values.guarded
     def execute(cls, model: object, **inputs: object) -> io.NodeOutput:
         loaded = host.models.loaded(model)
-        cues, cast, options = production.production_from(inputs)
+        cues, cast, options = production.production_from(inputs, loaded.engine.rules)
         spoken = host.speech.speak_cues(loaded, cues, cast, options, cls.hidden.unique_id)
         host.progress.warn(production.warnings_of(spoken), cls.hidden.unique_id, summary=production.summary(spoken))
         adjusted = srt_text([one.adjusted for one in spoken.spoken])

@@ -69,7 +69,7 @@ def speak(model: models.LoadedModel, request: GenerationRequest, name: str, node
     together = parts_at_once(model.lm.load_device)
     made = speak_long(long, run.speak, store, model=model.identity, on_part=run.on_part, max_batch=together)
     waveform = _whole(made, store, long.tail)
-    lines = timed_parts(made, store)
+    lines = timed_parts(made, store, model.engine.rules)
     return SpokenText(
         long=long,
         made=made,

@@ -29,7 +29,7 @@ def dialogue_from(model: object, inputs: Mapping[str, object], node_id: object) 
     cast = Cast(cast_from(given.get("names"), given.get("voices")))
     if not cast.speakers:
         raise TextError("the cast is empty: write the names of the speakers into names, one on each line")
-    script = parse_script(given.get("script"), cast.names)
+    script = parse_script(given.get("script"), cast.names, loaded.engine.rules)
     base = request_from({name: given[name] for name in REQUEST if name in given})
     options = DialogueOptions(**{name: given[name] for name in OPTIONS if name in given})
     redo = parse_redo(given.get("redo", ""))

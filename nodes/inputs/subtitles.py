@@ -13,6 +13,7 @@ from ...omnivoice.productions.subtitle_report import not_spoken
 from ...omnivoice.productions.subtitle_report import summary as summary
 from ...omnivoice.productions.subtitle_schedule import DEFAULT_REQUEST, SubtitleOptions
 from ...omnivoice.productions.subtitles import SpokenSubtitles
+from ...omnivoice.text.rules import PUBLISHED, TextRules
 from ...omnivoice.types import Dictionary, GenerationRequest, Sampling, VoiceDesign, VoicePrompt
 from .. import host
 from .cast import cast_from
@@ -22,7 +23,9 @@ MAX_SHOWN = 10  # texts that are not spoken, on the node; the report has all
 OWN = ("pad_seconds", "fade_seconds")  # Settings' own defaults leave them as short as cues need
 
 
-def production_from(inputs: Mapping[str, object]) -> tuple[Subtitles, Cast, SubtitleOptions]:
+def production_from(
+    inputs: Mapping[str, object], rules: TextRules = PUBLISHED
+) -> tuple[Subtitles, Cast, SubtitleOptions]:
     """Return the cues, the cast and the options; raises InputError for a value that is not allowed."""
     given = {name: value for name, value in inputs.items() if value is not None}
     voice, design = given.get("voice"), given.get("design")
@@ -38,7 +41,7 @@ def production_from(inputs: Mapping[str, object]) -> tuple[Subtitles, Cast, Subt
         given.get("slowest_rate", defaults.slowest_rate),
         _request(given),
     )
-    return parse_subtitles(given.get("subtitles"), cast.names), cast, options.checked()
+    return parse_subtitles(given.get("subtitles"), cast.names, rules), cast, options.checked()
 
 
 def _request(given: Mapping[str, object]) -> GenerationRequest:

@@ -18,6 +18,7 @@ from ..productions.kept import KeptSpeech, parts_folder
 from ..productions.redo import parse_redo
 from ..productions.takes import SpeakWithRetries
 from ..productions.timings import srt_of, timed_lines, timings_json
+from ..text.rules import TextRules
 from ..text.script import Script, folded, parse_script, speaker_names, unused_warnings
 from ..types import GenerationRequest, Speech
 from .cast_options import add_cast_options, members_from, speaker_from
@@ -74,11 +75,11 @@ def run(options: argparse.Namespace) -> None:
     text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
     members, default = members_from(options)
     names = [*(name for name, _ in members), *options.speaker]
-    script = _script(text, names, has_default=bool(default))
     how = DialogueOptions(options.gap, options.change, options.equal_loudness)
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     with parts_folder(output) as folder:
         (engine, identity), start = load_identified(options), time.perf_counter()
+        script = _script(text, names, engine.rules, has_default=bool(default))
         speakers = [speaker_from(engine, name, given) for name, given in members]
         cast = Cast((*speakers, *map(Speaker, options.speaker)), speaker_from(engine, "", default))
         kept = KeptSpeech(folder, engine.generate_plans, model=identity)
@@ -88,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
             return retrying(engine.plan(requests))
 
         dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
-        _write(output, dialogue)
+        _write(output, dialogue, engine.rules)
         if not options.keep_parts:
             kept.remove()
     for line in (*(f"warning: {warning}" for warning in dialogue.warnings), *dialogue.notes):
@@ -99,19 +100,19 @@ def run(options: argparse.Namespace) -> None:
     print(f"{output}: {len(dialogue.lines)} lines, {seconds:.2f} s of speech in {took:.1f} s, seed {first}{resumed}")
 
 
-def _script(text: str, names: Sequence[str], *, has_default: bool) -> Script:
+def _script(text: str, names: Sequence[str], rules: TextRules, *, has_default: bool) -> Script:
     """Return the script. Without names, or with a voice for all others, every name in it is a speaker."""
     if not has_default:
-        return parse_script(text, names or None)
-    script = parse_script(text)
+        return parse_script(text, names or None, rules)
+    script = parse_script(text, None, rules)
     spoken = {folded(line.speaker or "") for line in script.lines}
     unused = [name for key, name in speaker_names(names).items() if key not in spoken] if names else []
     return replace(script, warnings=(*script.warnings, *unused_warnings(unused)))
 
 
-def _write(output: Path, dialogue: Dialogue) -> None:
+def _write(output: Path, dialogue: Dialogue, rules: TextRules) -> None:
     """Write the WAV file, and next to it the times as JSON and the subtitles as SRT."""
-    lines = timed_lines(dialogue.lines)
+    lines = timed_lines(dialogue.lines, rules)
     write_wav(output, dialogue.waveform)
     write_atomic(output.with_name(f"{output.name}.json"), timings_json(lines, dialogue.waveform.seconds).encode())
     write_atomic(output.with_name(f"{output.name}.srt"), srt_of(lines).encode())

@@ -80,7 +80,9 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
     count = made[-1].end + long.tail
     pieces, marks = samples_of(made, store, tail=long.tail), chapter_marks(long, made)
     write_long_wav(output, pieces, samples=count, sample_rate=SAMPLE_RATE, marks=marks)
-    write_atomic(output.with_name(output.name + TIMES), long_timings(long, made, timed_parts(made, store)).encode())
+    write_atomic(
+        output.with_name(output.name + TIMES), long_timings(long, made, timed_parts(made, store, engine.rules)).encode()
+    )
     if not options.keep_parts:
         store.remove([*store.used])
     for line in (*(f"warning: {warning}" for warning in (*warnings, *long.warnings, *speak.reports)), *long.notes):

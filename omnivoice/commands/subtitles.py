@@ -74,13 +74,14 @@ def run(options: argparse.Namespace) -> None:
     _check_text_target(options.report, [".txt"], options.file)
     text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
     members, default = members_from(options)
-    subtitles = parse_subtitles(text, [name for name, _ in members])
+    parse_subtitles(text, [name for name, _ in members])  # what is wrong is told before the model is loaded
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
     request = replace(base_request(options), **pads)
     how = SubtitleOptions(options.mode, options.total, options.slowest_rate, request).checked()
     with parts_folder(output) as folder:
         engine, identity = load_identified(options)
+        subtitles = parse_subtitles(text, [name for name, _ in members], engine.rules)
         speakers = tuple(speaker_from(engine, name, given) for name, given in members)
         start = time.perf_counter()
         kept = KeptSpeech(folder, engine.generate_plans, model=identity)

@@ -69,10 +69,11 @@ def labels_in(text: str) -> set[str]:
     return {folded(name) for name in names if name[0].isupper() and not _SMALL_WORD.search(name)}
 
 
-def split_turns(text: str, names: Collection[str], cast: Collection[str]) -> list[Turn]:
+def split_turns(text: str, names: Collection[str], cast: Collection[str], tags: Collection[str] = ()) -> list[Turn]:
     """Return who says what in the text of a cue; a turn may be empty.
 
     names: the folded names that count before a colon; cast: those that also count in brackets alone.
+    tags: those that the model knows in addition to OmniVoice's.
     """
     turns: list[tuple[str | None, list[str], list[tuple[str, str]]]] = [(None, [], [])]
     for row in text.split("\n"):
@@ -89,7 +90,7 @@ def split_turns(text: str, names: Collection[str], cast: Collection[str]) -> lis
             turns.append((None, [row], []))
         else:
             turns[-1][1].append(row)
-    return [_turn(speaker, "\n".join(rows), asides) for speaker, rows, asides in turns if rows]
+    return [_turn(speaker, "\n".join(rows), asides, tags) for speaker, rows, asides in turns if rows]
 
 
 def _without_dash(row: str) -> tuple[str, bool]:
@@ -121,7 +122,7 @@ def _labels(row: str) -> Iterator[_Label]:
     yield _Label(name, not match["plain"] or capitals, match["aside"].strip(), row[match.end() :])
 
 
-def _turn(speaker: str | None, text: str, asides: list[tuple[str, str]]) -> Turn:
+def _turn(speaker: str | None, text: str, asides: list[tuple[str, str]], tags: Collection[str]) -> Turn:
     unspoken = list(asides)
 
     def take(reason: str, is_kept: Callable[[re.Match[str]], bool], match: re.Match[str]) -> str:
@@ -134,16 +135,21 @@ def _turn(speaker: str | None, text: str, asides: list[tuple[str, str]]) -> Turn
         return Turn(speaker, "", (*asides, (" ".join(text.split()), LYRICS)))
     for pattern in (_MUSIC, _HASHES):
         text = pattern.sub(partial(take, LYRICS, lambda _: False), text)
-    for pattern, is_kept in ((_SQUARE, _is_notation), (_STARS, _is_silent), (_ROUND, _is_spoken_aside)):
+    for pattern, is_kept in ((_SQUARE, partial(_is_notation, tags)), (_STARS, _is_silent), (_ROUND, _is_spoken_aside)):
         text = pattern.sub(partial(take, DESCRIPTION, is_kept), text)
     rows = (" ".join(row.split()) for row in text.split("\n"))
     return Turn(speaker, "\n".join(row for row in rows if row), tuple(unspoken))
 
 
-def _is_notation(match: re.Match[str]) -> bool:
+def _is_notation(tags: Collection[str], match: re.Match[str]) -> bool:
     """Whether a bracket is one that the engine reads: a tag, a pause or phonemes."""
     bracket = match[0]
-    return bool(_PAUSE.match(bracket)) or is_tag(canonical_tags(bracket)) or is_phonemes(bracket[1:-1])
+    return (
+        bracket[1:-1] in tags
+        or bool(_PAUSE.match(bracket))
+        or is_tag(canonical_tags(bracket))
+        or is_phonemes(bracket[1:-1])
+    )
 
 
 def _is_silent(match: re.Match[str]) -> bool:

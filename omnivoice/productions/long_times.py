@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ..constants import SAMPLE_RATE
+from ..text.rules import PUBLISHED, TextRules
 from .long import MadePart
 from .long_plan import LongPlan
 from .parts import Parts
@@ -21,13 +22,14 @@ def chapter_marks(long: LongPlan, made: Sequence[MadePart]) -> list[tuple[int, s
     return [(firsts[number], title) for number, title in enumerate(long.chapters) if number in firsts]
 
 
-def timed_parts(made: Sequence[MadePart], store: Parts) -> list[TimedLine]:
-    """Return each part with its words; those of a part that has disappeared share its whole time."""
+def timed_parts(made: Sequence[MadePart], store: Parts, rules: TextRules = PUBLISHED) -> list[TimedLine]:
+    """Return each part with its words; those of a part that has disappeared share its whole time.
+    rules: what the model says about text."""
     lines = []
     for one in made:
         part = store.read(one.key)
         samples = torch.zeros(1, one.end - one.start) if part is None else part.samples[None].float()
-        lines.append(timed_line(one.text, one.start, samples))
+        lines.append(timed_line(one.text, one.start, samples, rules=rules))
     return lines
 
 

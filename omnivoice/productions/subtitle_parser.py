@@ -18,6 +18,7 @@ from ..intake.text_in import clean_text
 from ..text.characters import is_spoken
 from ..text.clean import speakable_lines
 from ..text.duration import text_weight
+from ..text.rules import PUBLISHED, TextRules
 from ..text.script import folded
 from ..text.vocabulary import named
 from .cue_blocks import Block, Blocks, find_blocks
@@ -31,20 +32,24 @@ _PAUSE = re.compile(r"\[[ \t]*pause\b[^\[\]\n]{0,60}\]", re.IGNORECASE)
 _LEAST_CUES = 2  # that start with a name which the cast does not have, before it counts as one
 
 
-def parse_subtitles(text: object, names: Collection[str] = ()) -> Subtitles:
-    """Return the cues of SRT or WebVTT text, in the order of their times. names: those of the cast.
+def parse_subtitles(text: object, names: Collection[str] = (), rules: TextRules = PUBLISHED) -> Subtitles:
+    """Return the cues of SRT or WebVTT text, in the order of their times. names: those of the cast. rules:
+    what the model says about text; its own tokens and tags stay, and take no time.
 
     Raises TextError, with the number of the line, for times that cannot be read or are beyond 4 hours; and for a text
     without cues, of more than 10,000 cues or 4,000,000 characters.
     """
-    blocks = find_blocks(clean_text(text, name="subtitles", limit=MAX_SUBTITLE_CHARS))
-    reader = _Reader([*names])
+    blocks = find_blocks(rules.shielded(clean_text(text, name="subtitles", limit=MAX_SUBTITLE_CHARS)))
+    reader = _Reader([*names], rules)
     for line, row in blocks.before:
         reader.unspoken.append(Unspoken(None, line, row, OUTSIDE, whole=True))
     reader.read(blocks.cues)
     cues = sorted(reader.cues, key=lambda cue: cue.start_ms)
     end_ms = max(max(block.start_ms, block.end_ms or 0, 0) for block in blocks.cues)
-    return Subtitles(tuple(cues), tuple(reader.unspoken), tuple(_notes(blocks, reader, cues)), end_ms)
+    unspoken = (replace(one, text=rules.restored(one.text)) for one in reader.unspoken)
+    notes = map(rules.restored, _notes(blocks, reader, cues))
+    spoken = (replace(cue, text=rules.restored(cue.text)) for cue in cues)
+    return Subtitles(tuple(spoken), tuple(unspoken), tuple(notes), end_ms)
 
 
 @dataclass
@@ -52,6 +57,7 @@ class _Reader:
     """Reads the cues of a file. cast: the names that it has. Notes collect the names of the cues they are about."""
 
     cast: list[str]
+    rules: TextRules
     cues: list[Cue] = field(default_factory=list)
     unspoken: list[Unspoken] = field(default_factory=list)
     formatting: Counter[str] = field(default_factory=Counter)
@@ -72,7 +78,7 @@ class _Reader:
                 text = self._without_repeats(block, text, repeated)
                 later = [other.start_ms for other in blocks[i + 1 :][:2] if other.start_ms > cue.start_ms]
                 cue = replace(cue, end_ms=min([cue.end_ms, *later]))
-            turns = _turns(text, known, {*names})
+            turns = _turns(text, known, {*names}, self.rules.tags)
             for problem in problems:
                 self.about.setdefault(problem, []).append(cue.name)
             if repeated and not text.passages:
@@ -132,10 +138,10 @@ def _timed(block: Block) -> tuple[Cue, list[str]]:
     return Cue(block.number, start, end, "", line=block.line), problems
 
 
-def _turns(text: CueText, names: Collection[str], cast: Collection[str]) -> list[Turn]:
+def _turns(text: CueText, names: Collection[str], cast: Collection[str], tags: Collection[str]) -> list[Turn]:
     turns: list[Turn] = []
     for passage in text.passages:
-        split = split_turns(passage.text, names, cast)
+        split = split_turns(passage.text, names, cast, tags)
         turns += [replace(turn, speaker=turn.speaker or passage.voice) for turn in split]
     return turns
 

@@ -20,11 +20,12 @@ from ..constants import SAMPLE_RATE
 from ..errors import InputError, OmniVoiceError
 from ..intake.limits import check_number, shown
 from ..intake.strict_json import parse_json
-from ..text.characters import is_spoken, is_unspaced
+from ..text.characters import STAND_INS, is_spoken, is_unspaced
 from ..text.duration import text_weight
 from ..text.markup import without_markup
 from ..text.pauses import PAUSE
 from ..text.removed import Removed
+from ..text.rules import PUBLISHED, TextRules
 from .cues import Cue
 from .lines import SpokenLine
 from .subtitle_writer import srt_text
@@ -58,17 +59,23 @@ class TimedLine:
     words_are: str = ESTIMATED
 
 
-def timed_lines(lines: Sequence[SpokenLine]) -> list[TimedLine]:
-    """Return placed lines with their words."""
-    return [timed_line(line.text, line.start, line.samples, line.speaker) for line in lines]
+def timed_lines(lines: Sequence[SpokenLine], rules: TextRules = PUBLISHED) -> list[TimedLine]:
+    """Return placed lines with their words. rules: what the model says about text."""
+    return [timed_line(line.text, line.start, line.samples, line.speaker, rules) for line in lines]
 
 
 def timed_line(
-    text: str, start: int, samples: Tensor, speaker: str | None = None, *, sample_rate: int = SAMPLE_RATE
+    text: str,
+    start: int,
+    samples: Tensor,
+    speaker: str | None = None,
+    rules: TextRules = PUBLISHED,
+    *,
+    sample_rate: int = SAMPLE_RATE,
 ) -> TimedLine:
     """Return the line of a text. start: of its `samples` [1, N] in the recording, in samples."""
     first, last = sounding(samples, sample_rate)
-    words = estimated_words(text, (start + first) / sample_rate, (start + last) / sample_rate)
+    words = estimated_words(text, (start + first) / sample_rate, (start + last) / sample_rate, rules)
     return TimedLine(text, start / sample_rate, (start + samples.shape[1]) / sample_rate, speaker, tuple(words))
 
 
@@ -80,12 +87,13 @@ def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE) -> tuple[int, int]
     return (loud[0] * window, min((loud[-1] + 1) * window, samples.shape[1])) if loud else (0, samples.shape[1])
 
 
-def estimated_words(text: str, start: float, end: float) -> Iterator[TimedWord]:
+def estimated_words(text: str, start: float, end: float, rules: TextRules = PUBLISHED) -> Iterator[TimedWord]:
     """Yield the words of `text` with the share of the time from `start` to `end` that their weight has.
 
-    Tags, pauses and phonemes in brackets are no words. In scripts without spaces each character is one.
+    Tags, pauses, phonemes in brackets and the model's own tokens are no words. In scripts without spaces each character
+    is one.
     """
-    words = [word for word in words_of(text) if any(map(is_spoken, word))]
+    words = [word for word in words_of(text, rules) if any(map(is_spoken, word))]
     weights = [text_weight(word) for word in words]
     total, done = math.fsum(weights) or 1.0, 0.0
     for word, weight in zip(words, weights):
@@ -93,10 +101,10 @@ def estimated_words(text: str, start: float, end: float) -> Iterator[TimedWord]:
         done += weight
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text: str, rules: TextRules = PUBLISHED) -> list[str]:
     """Return the words of a text with their punctuation; each Han and kana character is one."""
     found: list[str] = []
-    for match in _WORD.finditer(_UNSPOKEN.sub(" ", text)):
+    for match in _WORD.finditer(_UNSPOKEN.sub(" ", STAND_INS.sub(" ", rules.shielded(text)))):
         current = ""
         for char in match[0]:
             if current and is_spoken(char) and (_is_word(char) or any(map(_is_word, current))):

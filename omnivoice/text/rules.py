@@ -31,6 +31,11 @@ class TextRules:
         spelled = text if self.as_written else with_own_spelling(text, self.tags)
         return self.own.shielded(spelled, removed)
 
+    def is_mark(self, bracket: str) -> bool:
+        """Whether a text in brackets is one of the model's own tokens or tags, in any case."""
+        shielded = self.shielded(bracket)
+        return (len(shielded) == 1 and shielded != bracket) or shielded[1:-1] in self.tags
+
     def restored(self, text: str) -> str:
         """Return a shielded text with its tokens spelled out."""
         return self.own.restored(text)

@@ -20,11 +20,12 @@ from typing import Any
 from ..errors import InputError, OmniVoiceError, TextError
 from ..intake.limits import MAX_PAUSES_SECONDS, MAX_SCRIPT_LINES, MAX_SPEAKER_CHARS, MAX_SPEAKERS, check_number, shown
 from ..intake.text_in import clean_text
-from .characters import is_spoken, is_unspaced
+from .characters import is_content, is_spoken, is_unspaced
 from .languages import language_id
 from .markup import without_markup
 from .pauses import DEFAULT_SECONDS, PAUSE, PauseError, is_scene_break, split_pauses
 from .removed import Removed
+from .rules import PUBLISHED, TextRules
 from .tags import nonverbal_tags
 from .vocabulary import named
 
@@ -82,17 +83,18 @@ class _Place:
         return replace(self, column=self.column + characters)
 
 
-def parse_script(script: str, speakers: Collection[str] | None = None) -> Script:
+def parse_script(script: str, speakers: Collection[str] | None = None, rules: TextRules = PUBLISHED) -> Script:
     """Return the lines of `script`.
 
     speakers: the names of the cast; case, accents and repeated spaces do not matter. With one name, lines before the
     first label are that speaker's. None: there is no cast, and every label is a name, as it is first spelt.
+    rules: what the model says about text.
     Raises TextError, which names the line and column: a speaker who is not in the cast, a label without a text, a
     setting or pause that cannot be read, a line without any word, too many lines.
     """
     names = None if speakers is None else speaker_names(speakers)
     rows = _LINE_END.split(clean_text(script, name="script"))
-    removed, reader = Removed(), _Reader(names)
+    removed, reader = Removed(), _Reader(names, rules)
     for number, row in enumerate(rows, 1):
         if row.strip():
             reader.read(row.rstrip(), number, removed)
@@ -143,8 +145,8 @@ class _Reader:
     """Reads row after row. names: {folded: name}, None without a cast. pause: silence not yet given to a line, None if
     no row has asked for any."""
 
-    def __init__(self, names: Mapping[str, str] | None) -> None:
-        self.names, self.lines = names, list[ScriptLine]()
+    def __init__(self, names: Mapping[str, str] | None, rules: TextRules) -> None:
+        self.names, self.rules, self.lines = names, rules, list[ScriptLine]()
         self.pause: float | None = None
         self._found: dict[str, str] = {}  # names of a script without a cast, by their folded form
         self.speaker = next(iter(names.values())) if names and len(names) == 1 else None
@@ -162,12 +164,14 @@ class _Reader:
         text, place = row[indent + size + used :], place.moved(size + used)
         if not text and not overrides:
             return
-        silence = _silence(text, place, removed)
+        shielded = self.rules.shielded(text)
+        silence = _silence(shielded, text, place, removed, self.rules)
         if silence is not None and not overrides:
-            if PAUSE.search(text) or is_scene_break(text):
+            if PAUSE.search(shielded) or is_scene_break(shielded):
                 self._add_pause(silence, place)
             return
-        if silence is not None or not any(map(is_spoken, without_markup(text, Removed()))):
+        counts = is_content if "duration" in overrides else is_spoken  # a token alone has no length of its own
+        if silence is not None or not any(map(counts, without_markup(PAUSE.sub(" ", shielded), Removed()))):
             raise place.error("there is no word to speak here: write a text, or remove the line")
         if self.names is not None and self.speaker is None:
             raise place.error(f"this line has no speaker: start it with a name and a colon, one of {self._cast()}")
@@ -194,7 +198,7 @@ class _Reader:
         """Return the speaker named at the start of a row and how many characters that takes; (None, 0) for none."""
         if match := _BRACKETED.match(row):
             name, colon = match[1], bool(match[2])
-            if _is_tag(name) and folded(name) not in (self.names or {}):
+            if (_is_tag(name) or self.rules.is_mark(f"[{name}]")) and folded(name) not in (self.names or {}):
                 return None, 0
         elif match := _PLAIN.match(row):
             name, colon = match[1], False
@@ -233,15 +237,15 @@ def _is_label(name: str, row: str) -> bool:
     return len(name.split()) <= _MAX_LABEL_WORDS and sum(map(is_unspaced, name)) <= 2 * _MAX_LABEL_WORDS
 
 
-def _silence(text: str, place: _Place, removed: Removed) -> float | None:
+def _silence(shielded: str, text: str, place: _Place, removed: Removed, rules: TextRules) -> float | None:
     """Return the seconds of silence that a text without words asks for, 0 for markup alone; None for any other."""
-    if is_scene_break(text):
+    if is_scene_break(shielded):
         return DEFAULT_SECONDS
     try:
-        pieces = split_pauses(text, notes := Removed())
+        pieces = split_pauses(shielded, notes := Removed(), rules)
     except PauseError as error:
         raise place.moved(max(0, text.find(error.mark))).error(str(error)) from None
-    if any(any(map(is_spoken, piece.text)) for piece in pieces):
+    if any(any(map(is_content, piece.text)) for piece in pieces):
         return None
     seconds = sum(piece.pause_seconds for piece in pieces)
     if seconds or not any(piece.text.strip() for piece in pieces):
