@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -49,6 +49,11 @@ def members_from(options: argparse.Namespace) -> tuple[list[tuple[str, Mapping[s
         if value := getattr(options, key, None):
             default[key] = value
     return [*members.items()], default
+
+
+def recordings_of(members: Sequence[tuple[str, Mapping[str, str]]], default: Mapping[str, str]) -> list[str]:
+    """Return the files of all voices."""
+    return [given["voice"] for given in (*(own for _, own in members), default) if "voice" in given]
 
 
 def _cast_file(path: Path) -> dict[str, Mapping[str, str]]:

@@ -21,7 +21,7 @@ from ..productions.timings import srt_of, timed_lines, timings_json
 from ..text.rules import TextRules
 from ..text.script import Script, folded, parse_script, speaker_names, unused_warnings
 from ..types import GenerationRequest, Speech
-from .cast_options import add_cast_options, members_from, speaker_from
+from .cast_options import add_cast_options, members_from, recordings_of, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import (
     add_redo_option,
@@ -71,9 +71,9 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Speak the script, write the WAV file, its times and subtitles, and print a summary."""
-    output, redo = wav_target(options.output), parse_redo(options.redo)
-    text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
     members, default = members_from(options)
+    output, redo = wav_target(options.output, *recordings_of(members, default)), parse_redo(options.redo)
+    text = read_text_stream(sys.stdin) if options.script == "-" else read_text_file(options.script)
     names = [*(name for name, _ in members), *options.speaker]
     how = DialogueOptions(options.gap, options.change, options.equal_loudness)
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one

@@ -61,7 +61,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Make the parts that are missing, join them to a WAV file, and print a summary."""
-    output = wav_target(options.output)
+    output = wav_target(options.output, options.voice)
     check_voice_options(options)
     redo = parse_redo(options.redo)
     text = read_text_stream(sys.stdin) if options.text == "-" else read_text_file(options.text)

@@ -44,7 +44,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Load the model, speak, write the file and print a summary."""
-    output = None if options.stream else wav_target(options.output)
+    output = None if options.stream else wav_target(options.output, options.voice)
     check_voice_options(options)
     text = read_text_stream(sys.stdin) if options.text == "-" else text_argument(options.text, "the text")
     engine = load_engine(options)

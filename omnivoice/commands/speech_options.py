@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,7 @@ from ..errors import InputError
 from ..generate.presets import PRESETS
 from ..intake.audio_files import check_wav_target, read_audio
 from ..intake.limits import shown
+from ..intake.paths import shown_name
 from ..productions.takes import SpeakWithRetries
 from ..text.dictionary import merged
 from ..text.dictionary_reader import read_dictionary
@@ -185,9 +187,14 @@ def _given(options: argparse.Namespace) -> frozenset[str]:
     return frozenset([*given, *(["post_process"] if options.no_post_process else [])])
 
 
-def wav_target(given: str) -> Path:
-    """Return the path of the WAV file to write; raises InputError or FileError before minutes of work, not after."""
+def wav_target(given: str, *recordings: str | None) -> Path:
+    """Return the path of the WAV file to write; raises InputError or FileError before minutes of work, not after.
+
+    recordings: files that are read, which the output must not replace.
+    """
     output = Path(given)
+    if any(file and os.path.realpath(file) == os.path.realpath(given) for file in recordings):
+        raise InputError(f"the output would replace {shown_name(given)}, which is a voice: choose another name")
     if output.suffix.lower() != ".wav":
         raise InputError(f"the output is a WAV file and must end in .wav, got {shown(given)}")
     check_wav_target(output)

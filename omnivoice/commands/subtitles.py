@@ -23,7 +23,7 @@ from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
 from ..productions.subtitle_writer import srt_text, vtt_text
 from ..productions.subtitles import SpokenSubtitles, speak_subtitles
-from .cast_options import add_cast_options, members_from, speaker_from
+from .cast_options import add_cast_options, members_from, recordings_of, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_speech_options, base_request, show_progress, wav_target
 
@@ -69,11 +69,12 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> None:
     """Speak the file, write the results and print a summary; warnings and what is not spoken go to stderr."""
-    output = wav_target(options.output or Path(options.file).with_suffix(".wav").name)
+    members, default = members_from(options)
+    named = options.output or Path(options.file).with_suffix(".wav").name
+    output = wav_target(named, *recordings_of(members, default))
     _check_text_target(options.subtitles, [*_WRITERS], options.file)
     _check_text_target(options.report, [".txt"], options.file)
     text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
-    members, default = members_from(options)
     parse_subtitles(text, [name for name, _ in members])  # what is wrong is told before the model is loaded
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
