@@ -285,7 +285,8 @@ def _window_line(
     features = features.to(device=model.patcher.load_device, dtype=model.module.get_dtype())
     mask = torch.ones(features.shape[0], features.shape[-1], device=features.device)
     if word_times:
-        mask[:, -(-samples.shape[0] * 100 // RATE_HZ) :] = 0  # Whisper aligns its words with what is sound
+        mask = mask.long()  # transformers counts its ones
+        mask[:, -(-samples.shape[0] * 100 // RATE_HZ) :] = 0  # words lie in the sound, not in the silence after it
         options = {**options, "return_token_timestamps": True}
     mm.throw_exception_if_processing_interrupted()
     made = model.module.whisper.generate(
