@@ -23,7 +23,7 @@ from ..intake.strict_json import parse_json
 from ..text.characters import STAND_INS, is_spoken, is_unspaced
 from ..text.duration import text_weight
 from ..text.markup import without_markup
-from ..text.pauses import PAUSE
+from ..text.pauses import PAUSE, pause_seconds
 from ..text.removed import Removed
 from ..text.rules import PUBLISHED, TextRules
 from .cues import Cue
@@ -90,15 +90,31 @@ def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE) -> tuple[int, int]
 def estimated_words(text: str, start: float, end: float, rules: TextRules = PUBLISHED) -> Iterator[TimedWord]:
     """Yield the words of `text` with the share of the time from `start` to `end` that their weight has.
 
-    Tags, pauses, phonemes in brackets and the model's own tokens are no words. In scripts without spaces each character
-    is one.
+    The pauses of the text lie between them. Tags, pauses, phonemes in brackets and the model's own tokens are no words.
+    In scripts without spaces each character is one.
     """
-    words = [word for word in words_of(text, rules) if any(map(is_spoken, word))]
-    weights = [text_weight(word) for word in words]
-    total, done = math.fsum(weights) or 1.0, 0.0
-    for word, weight in zip(words, weights):
-        yield TimedWord(word, start + (end - start) * done / total, start + (end - start) * (done + weight) / total)
-        done += weight
+    words = list(_after_pauses(text, rules))
+    silent = math.fsum(pause for _, pause in words[1:])
+    if silent >= end - start:  # the text was spoken as written
+        words, silent = [(word, 0.0) for word, _ in words], 0.0
+    weights = [text_weight(word) for word, _ in words]
+    each, at = (end - start - silent) / (math.fsum(weights) or 1.0), start
+    for index, ((word, pause), weight) in enumerate(zip(words, weights)):
+        at += pause if index else 0.0
+        yield TimedWord(word, at, at + each * weight)
+        at += each * weight
+
+
+def _after_pauses(text: str, rules: TextRules) -> Iterator[tuple[str, float]]:
+    """Yield each spoken word and the seconds of silence that the text asks for before it."""
+    end, pause = 0, 0.0
+    for mark in [*(() if rules.as_written else PAUSE.finditer(text)), None]:
+        for word in words_of(text[end : mark.start() if mark else None], rules):
+            if any(map(is_spoken, word)):
+                yield word, pause
+                pause = 0.0
+        if mark:
+            end, pause = mark.end(), pause + pause_seconds(mark)
 
 
 def words_of(text: str, rules: TextRules = PUBLISHED) -> list[str]:

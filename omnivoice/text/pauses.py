@@ -94,7 +94,7 @@ def _words(piece: str, removed: Removed) -> str:
 
 def _pauses(text: str) -> list[tuple[int, int, float]]:
     """Return (start, end, seconds) of every pause mark and of every scene break that is between two words, in order."""
-    found = [(mark.start(), mark.end(), _seconds(mark)) for mark in PAUSE.finditer(text)]
+    found = [(mark.start(), mark.end(), pause_seconds(mark)) for mark in PAUSE.finditer(text)]
     scenes = _scene_breaks(text)
     if not scenes:
         return found
@@ -127,7 +127,8 @@ def _is_scene_mark(char: str) -> bool:
     return drawn or char in _SCENE_MARKS or char in " \t"
 
 
-def _seconds(mark: re.Match[str]) -> float:
+def pause_seconds(mark: re.Match[str]) -> float:
+    """Return the seconds of a match of `PAUSE`; raises PauseError above 30 s."""
     number, unit = (mark[1], mark[2]) if mark[1] else (mark[3], mark[4])
     if number is None:
         return DEFAULT_SECONDS

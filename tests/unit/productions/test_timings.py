@@ -174,3 +174,20 @@ def test_frames_are_exact_for_hours(fps: float, numerator: int, denominator: int
 )
 def test_subtitles_show_what_is_said(text: str, shown: str) -> None:
     assert srt_of([TimedLine(text, 0.0, 1.0)]).splitlines()[2] == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("aaaa [pause 2s] aaaa", [(0, 1), (3, 4)]),
+        ("aaaa [pause 1s] aaaa [pause 1s]", [(0, 1.5), (2.5, 4)]),
+        ("[pause 2s] aaaa aaaa", [(0, 2), (2, 4)]),
+        ('aaaa <break time="1s"/> [pause 1s] aaaa', [(0, 1), (3, 4)]),
+        ("aaaa [pause 30s] aaaa", [(0, 2), (2, 4)]),
+        ("[pause 1s]", []),
+    ],
+)
+def test_words_lie_around_the_pauses_of_a_line(text: str, places: list[tuple[float, float]]) -> None:
+    """The last but one cannot be in four seconds: it was spoken as written."""
+    found = [(word.start, word.end) for word in estimated_words(text, 0.0, 4.0)]
+    assert found == [pytest.approx(place) for place in places]
