@@ -27,6 +27,11 @@ TOKEN_LIKE = re.compile(r"<\|[^<>|\s]{1,64}\|>")
 PRESET = next(iter(PRESETS))  # the default
 MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
+LONG_SECONDS = 600  # on a CPU, finishing them takes about half a GB beside the weights
+TOO_LONG = (
+    f"this is more than {LONG_SECONDS // 60} minutes of speech: OmniVoice Long Text needs less memory, keeps what is "
+    "finished after a stop, and can be heard while it is made"
+)
 FROM_PRESET = ("steps", "unconditional_every", "prefix_every")  # 0 leaves them to the preset
 LEFT_TO_THE_MODEL = ("text_as_written",)  # False leaves it to the model
 OWN_LINES = (
@@ -153,7 +158,8 @@ def warnings_of(spoken: Mapping[str, Speech]) -> tuple[str, ...]:
     """Return every warning once. One that is not about the whole batch starts with the labels of its items."""
     labels: dict[str, list[str]] = {}
     for label, speech in spoken.items():
-        for warning in dict.fromkeys(speech.warnings):
+        long = (TOO_LONG,) if speech.seconds > LONG_SECONDS else ()
+        for warning in dict.fromkeys((*speech.warnings, *long)):
             labels.setdefault(warning, []).append(label)
     return tuple(
         warning if len(about) == len(spoken) else f"{_listed(about)}: {warning}" for warning, about in labels.items()

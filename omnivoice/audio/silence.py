@@ -25,13 +25,15 @@ FULL_SCALE = 32768
 THRESHOLD_DB = -50.0
 SEEK_MS = 10
 TINY = 1e-12
+EDGE_SECONDS = 10
+BLOCK = 1 << 18  # samples whose squares are in memory at once
 
 
 @dataclass(frozen=True, eq=False)
 class Clip:
     """Mono audio with a 16-bit copy, addressed in milliseconds (pydub/audio_segment.py:251,262).
 
-    samples: [N] float32, which are cut. grid: [N] int64 within -32768..32767, which are measured.
+    samples: [N] float32, which are cut. grid: [N] int16, which are measured.
     """
 
     samples: Tensor
@@ -45,8 +47,13 @@ class Clip:
 
     @cached_property
     def energy(self) -> Tensor:
-        """The sum of squares before each sample, [N + 1] int64."""
-        return torch.cat([self.grid.new_zeros(1), (self.grid * self.grid).cumsum(0)])
+        """The sum of squares before each sample, [N + 1] int64; made block by block, since nothing else is as large."""
+        sums = torch.zeros(self.grid.numel() + 1, dtype=torch.int64)
+        for start, block in zip(range(0, self.grid.numel(), BLOCK), self.grid.split(BLOCK)):
+            own = sums[start + 1 : start + 1 + block.numel()]
+            torch.cumsum(block.to(torch.int64).square(), 0, out=own)
+            own += sums[start]
+        return sums
 
     def cut(self, start_ms: int, end_ms: int) -> Clip:
         """Return [start, end) within 0..length_ms, with zeros where the rounded length exceeds the samples."""
@@ -54,10 +61,6 @@ class Clip:
         missing = max(0, end - self.grid.numel()) if start < self.grid.numel() else 0
         samples, grid = (torch.nn.functional.pad(x[start:end], (0, missing)) for x in (self.samples, self.grid))
         return Clip(samples, grid, self.sample_rate)
-
-    def flipped(self) -> Clip:
-        """Return the clip backwards."""
-        return Clip(self.samples.flip(0), self.grid.flip(0), self.sample_rate)
 
     def joined(self, others: list[Clip]) -> Clip:
         """Return this clip followed by the others."""
@@ -79,14 +82,14 @@ class Clip:
 
 
 def to_grid(samples: Tensor) -> Tensor:
-    """Return samples [N] float32 as int64 in 16-bit steps, truncated and clipped (upstream utils/audio.py:134)."""
-    return (samples * float(FULL_SCALE)).clamp(-FULL_SCALE, FULL_SCALE - 1).to(torch.int64)
+    """Return samples [N] float32 as int16 in 16-bit steps, truncated and clipped (upstream utils/audio.py:134)."""
+    return (samples * float(FULL_SCALE)).clamp_(-FULL_SCALE, FULL_SCALE - 1).to(torch.int16)
 
 
 def grid_clip(samples: Tensor, sample_rate: int) -> Clip:
     """Return [1, N] as a clip whose samples are rounded to the 16-bit grid, as upstream's are from here on."""
     grid = to_grid(samples[0])
-    return Clip(grid.to(torch.float32) / FULL_SCALE, grid, sample_rate)
+    return Clip(grid.to(torch.float32).div_(FULL_SCALE), grid, sample_rate)
 
 
 def halfway_clip(samples: Tensor, sample_rate: int) -> Clip:
@@ -97,8 +100,8 @@ def halfway_clip(samples: Tensor, sample_rate: int) -> Clip:
     which would enlarge a full step, while half a step stays within one up to a gain of 2.
     """
     half = 0.5 / FULL_SCALE
-    steps = to_grid(samples[0] - half) + to_grid(samples[0] + half)
-    return Clip(steps.to(torch.float32) / (2 * FULL_SCALE), to_grid(samples[0]), sample_rate)
+    steps = to_grid(samples[0] - half).to(torch.int32) + to_grid(samples[0] + half)
+    return Clip(steps.to(torch.float32).div_(2 * FULL_SCALE), to_grid(samples[0]), sample_rate)
 
 
 def silent_ranges(clip: Clip, min_ms: int, threshold_db: float) -> list[tuple[int, int]]:
@@ -149,23 +152,46 @@ def _shorten_pauses(clip: Clip, mid_ms: int, threshold_db: float) -> Clip:
     return clip.cut(0, 0).joined([clip.cut(max(start, 0), min(end, clip.length_ms)) for start, end in ranges])
 
 
-def _trim_start(clip: Clip, keep_ms: int, threshold_db: float) -> Clip:
-    """Drop the leading silence except keep_ms, in steps of 10 ms (pydub/silence.py:163)."""
-    starts = torch.arange(0, clip.length_ms, SEEK_MS)
-    loud = torch.nonzero(~clip.silent_at(starts, SEEK_MS, threshold_db))[:, 0]
-    silence_ms = int(starts[loud[0]]) if loud.numel() else clip.length_ms
-    return clip.cut(max(0, silence_ms - keep_ms), clip.length_ms)
+def _silence_before(clip: Clip, threshold_db: float, *, backwards: bool = False) -> int | None:
+    """Return the ms before the first step of 10 ms that is not silent (pydub/silence.py:163); None if all are silent.
+
+    backwards: in the reversed clip. The first or last 10 s are looked at first, because that is where sound begins.
+    """
+    N = clip.grid.numel()
+    for count in (min(N, EDGE_SECONDS * clip.sample_rate), N):
+        part = slice(N - count, N) if backwards else slice(0, count)
+        samples, grid = clip.samples[part], clip.grid[part]
+        edge = Clip(samples, grid.flip(0) if backwards else grid, clip.sample_rate)
+        last = edge.length_ms if count == N else edge.length_ms - SEEK_MS  # what the edge cuts off is not looked at
+        starts = torch.arange(0, max(0, last), SEEK_MS)
+        loud = torch.nonzero(~edge.silent_at(starts, SEEK_MS, threshold_db))[:, 0]
+        if loud.numel():
+            return int(starts[loud[0]])
+    return None
+
+
+def _trim_end(clip: Clip, keep_ms: int, threshold_db: float) -> Clip:
+    """Drop the silence at the end except keep_ms. As upstream does, the reversed clip is cut, so the steps fall from
+    the end, and where the rounded length exceeds the samples, the zeros come at the start."""
+    N, rate = clip.grid.numel(), clip.sample_rate / 1000.0
+    silence_ms = _silence_before(clip, threshold_db, backwards=True)
+    start_ms = max(0, (clip.length_ms if silence_ms is None else silence_ms) - keep_ms)
+    start, end = int(start_ms * rate), int(clip.length_ms * rate)
+    missing = max(0, end - N) if start < N else 0
+    kept = slice(max(0, N - end), max(0, N - start))
+    samples, grid = (torch.nn.functional.pad(x[kept], (missing, 0)) for x in (clip.samples, clip.grid))
+    return Clip(samples, grid, clip.sample_rate)
 
 
 def _trimmed(clip: Clip, mid_ms: int, lead_ms: int, trail_ms: int, threshold_db: float) -> Clip | None:
     """Shorten pauses, then trim the start and the end; return None if nothing audible would be left."""
     if mid_ms > 0:
         clip = _shorten_pauses(clip, mid_ms, threshold_db)
-    # Of a short clip without anything audible, upstream keeps the last lead_ms, which is as good as nothing.
-    if bool(clip.silent_at(torch.arange(0, clip.length_ms, SEEK_MS), SEEK_MS, threshold_db).all()):
+    silence_ms = _silence_before(clip, threshold_db)
+    if silence_ms is None:  # of a short clip, upstream would keep the last lead_ms, which is as good as nothing
         return None
-    clip = _trim_start(clip, lead_ms, threshold_db)
-    clip = _trim_start(clip.flipped(), trail_ms, threshold_db).flipped()
+    clip = clip.cut(max(0, silence_ms - lead_ms), clip.length_ms)
+    clip = _trim_end(clip, trail_ms, threshold_db)
     return clip if clip.grid.numel() else None  # it can be empty, since backwards the 10 ms steps fall elsewhere
 
 
@@ -188,8 +214,8 @@ def remove_silence(
     which puts the default threshold 30 dB below its level, and its float samples are cut. If that leaves nothing
     either, nothing is trimmed: the result is empty only if N is 0.
     """
-    clip = grid_clip(samples, sample_rate) if on_grid else halfway_clip(samples, sample_rate)
-    result = _trimmed(clip, mid_ms, lead_ms, trail_ms, threshold_db)
+    make = grid_clip if on_grid else halfway_clip
+    result = _trimmed(make(samples, sample_rate), mid_ms, lead_ms, trail_ms, threshold_db)  # nothing else holds it
     if result is None:
         rms = float(samples.to(torch.float64).square().mean().sqrt()) if samples.numel() else 0.0
         raised = to_grid(samples[0] * (SPEECH_RMS / max(rms, TINY)))

@@ -34,9 +34,9 @@ SHARE = 0.5  # of the free memory; the rest covers workspaces of libraries, frag
 
 FLOAT32 = 4
 CHOOSING = 1.6  # tensors [K, T, V] of `step._choose`: noise, and some values and indices for a tenth of them
-# Bytes for each sample of audio while silences are removed (`audio.silence`): the sample, its 16-bit form and the
-# cumulative sum in int64, with their copies.
-SILENCES = 68
+# Bytes for each sample of audio while silences are removed (`audio.silence`): the sample, its 16-bit form and their
+# copies, and the cumulative sum in int64.
+SILENCES = 34
 
 # What oneDNN and MKL allocate on a CPU, mostly weights in another layout: 4-19 MB at the published sizes.
 CPU_LIBRARIES = 10 << 20

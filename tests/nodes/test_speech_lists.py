@@ -157,6 +157,16 @@ def test_a_wrong_line_is_named_by_its_number_in_the_text(nodes, model) -> None:
         speak(nodes, model, text="\n \n", split_lines=True)
 
 
+@pytest.mark.parametrize(("seconds", "warned"), [(600.0, False), (600.1, True), (4000.0, True)])
+def test_long_speech_is_pointed_to_long_text(loaded_pack, seconds: float, warned: bool) -> None:
+    speech = SimpleNamespace(warnings=("odd",), seconds=seconds)
+    found = loaded_pack.speech.warnings_of({"": speech})
+    assert found[0] == "odd"
+    assert ["more than 10 minutes of speech: OmniVoice Long Text" in warning for warning in found[1:]] == [
+        True
+    ] * warned
+
+
 def test_warnings_of_a_batch_say_which_item(nodes, model, host) -> None:
     _, _, _, reports = speak(
         nodes, model, text=["Hello there.", "[sneeze] Bye now.", "Good day."], unconditional_every=2

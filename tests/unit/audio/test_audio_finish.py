@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from omnivoice.audio.finish import drop_silence, finish_speech
 from omnivoice.errors import NumericError
+from tests.tensor_peak import tensor_peak
 
 RATE = 24000
 
@@ -150,3 +151,15 @@ def test_any_output_has_its_length(
     assert result.shape[0] == 1
     assert result.shape[1] == target if target else result.shape[1] > 0
     assert bool(torch.isfinite(result).all())
+
+
+@pytest.mark.parametrize("reference_rms", [0.1, None])
+def test_finishing_takes_little_memory_for_each_sample(reference_rms: float | None) -> None:
+    """Silences are found with one sum of squares at a time, and nothing is reversed or copied as a whole for it."""
+    generator = torch.Generator().manual_seed(1)
+    chunks = [0.1 * torch.randn(1, 240_000, generator=generator) for _ in range(8)]
+    for chunk in chunks:
+        chunk[:, :5000] = chunk[:, 100_000:130_000] = chunk[:, -6000:] = 0
+    options = {"post_process": True, "pad_seconds": 0.1, "fade_seconds": 0.1}
+    _, peak = tensor_peak(lambda: finish_speech(chunks, reference_rms=reference_rms, **options))
+    assert peak.peak <= 34 * 8 * 240_000
