@@ -10,6 +10,7 @@ app.registerExtension({
     if (node.comfyClass !== "OmniVoiceLongText") return;
     const player = document.createElement("audio");
     player.controls = true;
+    player.style.minHeight = "54px"; // else Nodes 2.0 gives it none
     let parts = [], at = 0;
     const load = (index) => {
       at = index;
@@ -21,7 +22,7 @@ app.registerExtension({
       player.play();
     };
     player.addEventListener("ended", next);
-    const widget = node.addDOMWidget("listen", "omnivoice_listen", player, { serialize: false, getMinHeight: () => 50 });
+    const widget = node.addDOMWidget("listen", "omnivoice_listen", player, { serialize: false, getMinHeight: () => 60 });
     widget.serialize = false; // nothing to save with the workflow
     const executed = node.onExecuted;
     node.onExecuted = function (output) {

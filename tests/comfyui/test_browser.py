@@ -220,3 +220,57 @@ def test_a_new_synthesize_shows_few_widgets_and_a_high_text_box(page) -> None:
     assert found["lines"] >= 6
     if page.interface == "classic":  # Nodes 2.0 scales sizes between the two interfaces
         assert found["size"] == [500, 700]
+
+
+LONG_TEXT = """async (text) => {
+  app.graph.clear()
+  const [load, node] = ['LoadOmniVoice', 'OmniVoiceLongText'].map((type) => LiteGraph.createNode(type))
+  app.graph.add(load)
+  app.graph.add(node)
+  load.pos = [200, 200]
+  node.pos = [600, 200]
+  load.connect(0, node, node.inputs.findIndex((i) => i.name === 'model'))
+  const set = (n, values) => Object.entries(values).forEach(([k, v]) => (n.widgets.find((w) => w.name === k).value = v))
+  set(load, { model_name: 'OmniVoice' })
+  set(node, { text, name: 'browser', preset: 'draft' })
+  app.canvas.ds.scale = 1 // it shows no widgets of nodes that are out of sight
+  app.canvas.ds.offset = [0, 0]
+  app.canvas.setDirty(true, true)
+  await new Promise((resolve) => setTimeout(resolve, 1000))
+  const player = node.widgets.find((w) => w.name === 'listen').element
+  const played = []
+  player.muted = true
+  player.addEventListener('loadeddata', () => {
+    if (!played.length) player.play()
+    player.playbackRate = 16
+  })
+  player.addEventListener('play', () => played.push(player.src.split('filename=')[1]))
+  let early = 0
+  const kinds = ['execution_success', 'execution_error', 'execution_interrupted']
+  const ended = new Promise((resolve) => {
+    for (const kind of kinds)
+      app.api.addEventListener(kind, () => ((early = played.length), resolve(kind)), { once: true })
+  })
+  const prompt = await app.graphToPrompt()
+  await app.queuePrompt(0, 1)
+  const kind = await ended
+  const parts = () => app.nodeOutputs[node.id]?.omnivoice_long ?? []
+  const end = Date.now() + 60000
+  while (Date.now() < end && !(played.length === parts().length && player.ended))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  const { width, height } = player.getBoundingClientRect()
+  const box = [player.isConnected, width, height]
+  return { kind, early, box, played, parts: parts(), inputs: Object.keys(prompt.output[node.id].inputs) }
+}"""
+
+
+def test_parts_of_a_long_text_play_one_after_another_while_it_is_made(page, comfy) -> None:
+    text = " ".join(f"It was a long and quite remarkable sentence about number {i}." for i in range(16))
+    seen = page.evaluate(LONG_TEXT, f"{text} {page.interface} [pause 1s] {text}")
+    assert seen["kind"] == "execution_success"
+    connected, width, height = seen["box"]
+    assert connected and width > 200 and height > 25, seen["box"]
+    assert len(seen["parts"]) >= 4
+    assert seen["early"] >= 1  # it plays before the end
+    assert [name.partition("&")[0] for name in seen["played"]] == seen["parts"]
+    assert {*seen["inputs"]} == {"model", "text", "name", "seed", "preset", "language", "speed"}
