@@ -388,3 +388,27 @@ def test_silence_has_no_times(nodes, tiny: Path, timed: TimedModel) -> None:
 def test_word_times_is_a_switch(nodes, tiny: Path, timed: TimedModel, value: object) -> None:
     with pytest.raises(ValueError, match="word_times must be"):
         times(nodes, word_times=value)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        ([], []),
+        ([(" One", 0.0, 0.4), (" two", 0.4, 0.8), (".", 0.8, 0.9)], [("One", 0.1, 0.4), ("two.", 0.5, 0.9)]),
+        ([(" un", 0.0, 0.3), ("til", 0.3, 0.6)], [("until", 0.1, 0.6)]),
+        (
+            [("今天", 0.0, 0.4), ("好", 0.4, 0.5), ("。", 0.5, 0.7)],
+            [("今", 0.0, 0.2), ("天", 0.2, 0.4), ("好。", 0.4, 0.7)],
+        ),
+        ([("a a", 0.0, 0.3), (" a", 0.5, 0.7)], [("a", 0.0, 0.1), ("a", 0.2, 0.3), ("a", 0.6, 0.7)]),
+        ([(" [noise]", 0.0, 0.5), (" yes", 0.5, 0.9)], [("yes", 0.6, 0.9)]),
+        ([("  ", 0.0, 0.5)], []),
+    ],
+)
+def test_words_of_tokens(nodes, tokens: list, words: list) -> None:
+    """Spaces and parts of words are shared out; characters of Chinese are words, and their punctuation stays."""
+    package = nodes["OmniVoiceTranscribe"].__module__.rpartition(".")[0]
+    found = sys.modules[f"{package}.host.whisper_words"].timed_words(iter(tokens), 10.0)
+    assert [word.word for word in found] == [word for word, _, _ in words]
+    for one, (_, start, end) in zip(found, words):
+        assert (one.start, one.end) == (pytest.approx(10 + start), pytest.approx(10 + end))
