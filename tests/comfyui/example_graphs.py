@@ -591,6 +591,51 @@ DUB = Graph(
     ("speak",),
 )
 
+AUDIOBOOK_TEXT = (
+    "# One\nThe weather is beautiful today. My sister is a very clever doctor. "
+    "The old cat slept behind the kitchen.\n\n"
+    "# Two\nThe train to the station leaves at seven. Anna and Peter walked in the garden.\n"
+)
+AUDIOBOOK = Graph(
+    {
+        "note": note(
+            "An audiobook",
+            1100,
+            280,
+            MODEL,
+            "Paste a chapter or a book into **text**. A line that starts with # is the heading of a chapter. "
+            "Give every text a **name** of its own.",
+            "Run. The player on the node has the first part as soon as it is made, and plays the others as they come.",
+            "Stop whenever you like. The next run with the same name makes only what is missing. **What happened** "
+            "says how much that is.",
+        ),
+        "load": load(40, 0),
+        "design": design(40, 190, "The voice", gender="female", pitch="moderate pitch"),
+        "speak": Node(
+            "OmniVoiceLongText",
+            (440, 0),
+            (440, 620),
+            {"text": AUDIOBOOK_TEXT, "name": "my_audiobook", "language": "English"},
+        ),
+        "play": play(940, 0, "The whole recording"),
+        "report": show_text(940, 190, "What happened", height=150),
+        "times": show_text(940, 400, "Subtitles of the parts", height=200),
+    },
+    (
+        ("1. Model and voice", 20, -80, 360, 530),
+        ("2. Speak the book", 420, -80, 480, 720),
+        ("3. Listen and check", 920, -80, 360, 700),
+    ),
+    (
+        ("load", 0, "speak", "model"),
+        ("design", 0, "speak", "design"),
+        ("speak", 0, "play", "audio"),
+        ("speak", 3, "report", "source"),
+        ("speak", 2, "times", "source"),
+    ),
+    ("speak",),
+)
+
 # Named so that the list of templates, which ComfyUI sorts by name, begins with the one a newcomer should open first.
 GRAPHS = {
     "01_first_sentence": FIRST_SENTENCE,
@@ -604,4 +649,5 @@ GRAPHS = {
     "09_train_a_lora": TRAIN,
     "10_subtitles": SUBTITLES,
     "11_dub_a_clip": DUB,
+    "12_audiobook": AUDIOBOOK,
 }

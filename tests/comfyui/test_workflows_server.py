@@ -27,6 +27,7 @@ MADE = {
     "09_train_a_lora": 2,  # the loss curve and the audio
     "10_subtitles": 2,  # the audio and the video
     "11_dub_a_clip": 2,
+    "12_audiobook": 1,
 }
 VIDEO = """
 import av, json, sys
