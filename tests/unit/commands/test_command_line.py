@@ -310,10 +310,10 @@ def test_arguments_are_utf8_where_the_locale_says_nothing(run):
 
 def test_without_standard_streams(run, monkeypatch):
     """As under pythonw, or with `<&- 2>&-`."""
-    from omnivoice.commands import speak
+    from omnivoice.commands import speak, speech_options
 
     monkeypatch.setattr(sys, "stderr", None)
-    speak.show_progress(1, 2)
+    speech_options.show_progress(1, 2)
     monkeypatch.undo()
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(TextError, match="no text was piped in: standard input is closed"):

@@ -44,14 +44,14 @@ def requests(tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> li
 
     def load(options: object) -> Engine:
         engine = Engine.load(tuned)
-        generate = engine.generate
+        generate = engine.generate_plans
 
         def keep(*args: object, **given: object) -> object:
             speeches = generate(*args, **given)  # type: ignore[arg-type]
             spoken.extend(speech.request for speech in speeches if speech.request)
             return speeches
 
-        engine.generate = keep  # type: ignore[method-assign,assignment]
+        engine.generate_plans = keep  # type: ignore[method-assign,assignment]
         return engine
 
     monkeypatch.setattr(speak, "load_engine", load)
