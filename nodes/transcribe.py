@@ -52,7 +52,7 @@ class Transcribe(io.ComfyNode):
     def execute(
         cls, audio: object, model_name: object, language: object = None, word_times: object = False
     ) -> io.NodeOutput:
-        timed = check_switch("word_times", word_times)
+        timed = check_switch("word_times", False if word_times is None else word_times)
         heard, warnings = host.transcribe.transcribe(audio, model_name, language, word_times=timed)
         host.progress.warn(warnings, cls.hidden.unique_id)
         return io.NodeOutput([one.text for one in heard], [timings_json(one.lines, one.seconds) for one in heard])

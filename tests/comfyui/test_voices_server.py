@@ -18,7 +18,7 @@ NODES = {
     "OmniVoiceSaveVoice": (["voice", "name", "language", "consent", "overwrite"], ["OMNIVOICE_VOICE", "STRING"]),
     "OmniVoiceLoadVoice": (["voice_name", "model"], ["OMNIVOICE_VOICE", "STRING", "STRING", "STRING", "AUDIO"]),
     "OmniVoiceDownload": (["model", "accept_licence"], ["COMBO", "STRING"]),
-    "OmniVoiceTranscribe": (["audio", "model_name", "language"], ["STRING"]),
+    "OmniVoiceTranscribe": (["audio", "model_name", "language", "word_times"], ["STRING", "STRING"]),
 }
 HASH = """
 import av, hashlib, numpy, sys

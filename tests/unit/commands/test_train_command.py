@@ -9,8 +9,9 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
-import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,7 +35,6 @@ from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks the second process")
 CHECKPOINT = ASSETS / "checkpoint"
 SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
 
@@ -145,6 +145,15 @@ def test_ctrl_c_keeps_the_lora_and_the_command_resumes(
     assert signal.getsignal(signal.SIGINT) == before
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as a terminal gives it; a shell that starts the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("moment", ["encoding", "a step", "a later step", "the results"])
 def test_ctrl_c_at_once_says_that_the_command_goes_on(
     moment: str, config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -174,53 +183,32 @@ def test_ctrl_c_at_once_says_that_the_command_goes_on(
     assert main(["train", str(config)]) == 0 and len(losses(config.parent / "runs" / "anna")) == 4
 
 
-@needs_fork
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_ends_the_others_in_plain_words(killed: int, config: Path, tmp_path: Path) -> None:
+def test_a_killed_process_ends_the_others_in_plain_words(killed: int, config: Path, root: Path) -> None:
     """As under torchrun: two processes, one of which the system kills in a step."""
-    children, port = [], free_port()
+    port, processes = free_port(), list[subprocess.Popen[str]]()
+    command = [sys.executable, "-m", "tests.unit.commands.training_process"]
     for rank in range(2):
-        child = os.fork()
-        if child == 0:
-            end_as_main(config, rank, port, tmp_path / f"said {rank}", kill_after=2 if rank == killed else 0)
-        children.append(child)
-    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    said = (tmp_path / f"said {1 - killed}").read_text()
+        there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2"}
+        processes.append(
+            subprocess.Popen(
+                [*command, str(config), "2" if rank == killed else "0"],
+                cwd=root,
+                env={**os.environ, **there, "LOCAL_RANK": "0"},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    messages = [process.communicate(timeout=600)[1] for process in processes]
+    ends, said = [process.returncode for process in processes], messages[1 - killed]
     assert ends[killed] == -signal.SIGKILL and ends[1 - killed] == 1, said
     assert f"error: another process of this run has ended, so process {2 - killed} of 2 stops too" in said
     assert "Traceback" not in said and "RuntimeError" not in said
     if killed:
         assert "The same command goes on from step 2." in said
     lock_run(config.parent / "runs" / "anna").release()  # the folder is free
-
-
-def end_as_main(config: Path, rank: int, port: int, said: Path, *, kill_after: int) -> None:
-    """End this child of fork as `train` ends in one of two processes, with its messages in a file."""
-    code = 70
-    try:
-        with open(said, "w") as sys.stderr:
-            os.dup2(sys.stderr.fileno(), 2)
-            kill_in_step(kill_after)
-            there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2"}
-            os.environ.update(there, LOCAL_RANK="0")
-            try:
-                code = main(["train", str(config)])
-            except BaseException:  # noqa: BLE001 - a child of fork must end here
-                traceback.print_exc(file=sys.stderr)
-    finally:
-        os._exit(code)
-
-
-def kill_in_step(step: int) -> None:
-    """Make this process kill itself in the step after `step`, if that is not 0."""
-    learn = Trainer.learn
-
-    def killing(trainer: Trainer, examples: object) -> object:
-        if step and trainer.step_count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return learn(trainer, examples)  # type: ignore[arg-type]
-
-    Trainer.learn = killing  # type: ignore[assignment,method-assign]  # in a child that ends soon
 
 
 def free_port() -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from omnivoice.commands import train as command
 from omnivoice.commands.train_config import read_order
 from omnivoice.commands.train_progress import tensorboard
+from omnivoice.engine import Engine
 from omnivoice.errors import CheckpointError, DiskFullError, FileError, InputError, LoraError, NumericError
 from omnivoice.intake.tensors import open_tensors
 from omnivoice.train import batches
@@ -236,18 +237,23 @@ def test_a_reader_that_has_left_stops_no_training(monkeypatch: pytest.MonkeyPatc
     progress.say("validation")
 
 
+def engine_of(trainer: Trainer) -> Engine:
+    """The engine with which the command line speaks samples."""
+    return command._engine(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer())
+
+
 def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     def full(*_: object) -> None:
         raise FileError("write-protected")
 
     trainer = tiny_trainer(sample_every=3, sample_text="Red book.")
-    speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
+    speak = command._speaker(trainer, engine_of(trainer), RunFolder(tmp_path), None)
     monkeypatch.setattr(command, "write_wav", full)
     assert train(trainer, on_sample=speak).reason == "finished"
     assert "no sample was written at step 3: write-protected" in caplog.text
     with pytest.raises(InputError, match="nothing to speak"):
         trainer.settings = replace(trainer.settings, sample_text="...")
-        command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
+        command._speaker(trainer, engine_of(trainer), RunFolder(tmp_path), None)
 
 
 def test_a_sample_that_does_not_fit_on_the_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +261,7 @@ def test_a_sample_that_does_not_fit_on_the_disk_ends_the_run(tmp_path: Path, mon
         raise DiskFullError("the disk is full")
 
     trainer = tiny_trainer(sample_every=2, sample_text="Red book.")
-    speak = command._speaker(trainer, locate_checkpoint(CHECKPOINT), tiny_tokenizer(), RunFolder(tmp_path), None)
+    speak = command._speaker(trainer, engine_of(trainer), RunFolder(tmp_path), None)
     monkeypatch.setattr(command, "write_wav", full)
     outcome = train(trainer, on_sample=speak)
     assert (outcome.reason, outcome.step, outcome.fault) == ("not saved", 2, "the disk is full")

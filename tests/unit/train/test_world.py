@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ def in_two_processes(meeting: Path, work: Callable[[World], None]) -> None:
         child = os.fork()
         if child == 0:
             code = 1
+            signal.alarm(600)  # a child that waits forever ends the test, and not the patience of those who wait
             try:
                 dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
                 work(World(rank, 2, rank))
