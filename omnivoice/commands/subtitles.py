@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     _check_text_target(options.subtitles, [*_WRITERS], options.file)
     _check_text_target(options.report, [".txt"], options.file)
     text, encoding = read_text_file(options.file, limit=MAX_SUBTITLE_BYTES, encoding=options.encoding)
-    parse_subtitles(text, [name for name, _ in members])  # what is wrong is told before the model is loaded
+    parse_subtitles(text, [name for name, _ in members])  # names what is wrong before the model is loaded
     options.seed = 0 if options.seed is None else options.seed  # a run that resumes needs the same one
     pads = {name: getattr(DEFAULT_REQUEST, name) for name in ("pad_seconds", "fade_seconds")}
     request = replace(base_request(options), **pads)

@@ -40,7 +40,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a list in order; blank lines are none.
+    """Return the rows of a list in order, without blank lines.
 
     Raises FileError for a list that cannot be read, InputError for one without rows or with too many.
     """

@@ -63,7 +63,7 @@ class _Label:
 
 def labels_in(text: str) -> set[str]:
     """Return every name, folded, that may be a speaker's label in the text of a cue. Its words start with capitals,
-    except short ones, as in "Voice of God"; so "He said:" is none, nor are words of a script without capitals."""
+    except short ones, as in "Voice of God"; so neither "He said:" nor words of a script without capitals count."""
     rows = (_without_dash(row)[0] for row in text.split("\n"))
     names = [label.name for row in rows for label in _labels(row)]
     return {folded(name) for name in names if name[0].isupper() and not _SMALL_WORD.search(name)}
