@@ -167,6 +167,14 @@ def _is_length_written(mp3: BinaryIO) -> bool:
     return b"Xing" in first or b"Info" in first
 
 
+def to_pcm16(samples: np.ndarray) -> np.ndarray:
+    """Return float32 samples as int16, rounded to the nearest step and clipped to full scale.
+
+    2^15 is also what the reader divides by, so 16-bit audio survives exactly.
+    """
+    return np.clip(np.rint(samples * np.float32(32768)), -32768, 32767).astype(np.int16)
+
+
 def encode_wav(waveform: Waveform, *, subtype: str, comment: str | None, name: str) -> io.BytesIO:
     """Return a WAVE file; `audio_files.write_wav` describes the arguments. Raises AudioError for unfit samples."""
     C, N = waveform.samples.shape
@@ -183,9 +191,7 @@ def encode_wav(waveform: Waveform, *, subtype: str, comment: str | None, name: s
     with soundfile.SoundFile(file, "w", waveform.sample_rate, C, subtype=kind, format="WAV") as sound:
         for first in range(0, N, _BLOCK_FRAMES):
             block = waveform.samples[:, first : first + _BLOCK_FRAMES].T.contiguous().numpy()  # [n, C]
-            if subtype == "pcm16":  # 2^15 is also what the reader divides by, so 16-bit audio survives exactly
-                block = np.clip(np.rint(block * np.float32(32768)), -32768, 32767).astype(np.int16)
-            sound.write(block)
+            sound.write(to_pcm16(block) if subtype == "pcm16" else block)
         if comment is not None:
             sound.comment = comment  # after the samples, where it does not disturb readers that expect them at byte 44
     if subtype == "float32":  # libsndfile's PEAK chunk holds the time: equal audio must give equal files

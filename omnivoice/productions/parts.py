@@ -1,4 +1,4 @@
-"""The finished parts of a long text on disk, one safetensors file each, so that a stopped run goes on where it was.
+"""The finished parts of a long text on disk, one safetensors file each, so that a stopped run resumes.
 
 A part's name is a hash of everything that its sound depends on (`keys`). The folder is not trusted: a part that is
 damaged or foreign is reported in the log and made again. Samples are stored as they will be in a 16-bit WAV file.
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from ..constants import SAMPLE_RATE
 from ..errors import FileError
 from ..intake.files import file_size, remove_file
 from ..intake.folders import make_folder, remove_empty_folder
+from ..intake.libsndfile import to_pcm16
 from ..intake.limits import MAX_AUDIO_SECONDS
 from ..intake.tensors import read_small_tensors, write_tensors
 
@@ -121,8 +121,8 @@ class PartStore:
 
 
 def to_int16(samples: Tensor) -> Tensor:
-    """Return samples [N] as a 16-bit WAV file holds them: rounded to the nearest step, clipped to full scale."""
-    return torch.from_numpy(np.clip(np.rint(samples.numpy() * np.float32(32768)), -32768, 32767).astype(np.int16))
+    """Return samples [N] float32 as a 16-bit WAV file holds them."""
+    return torch.from_numpy(to_pcm16(samples.numpy()))
 
 
 def _checked(tensors: dict[str, Tensor]) -> Part:
