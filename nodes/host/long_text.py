@@ -1,7 +1,7 @@
 """A long text inside ComfyUI: parts kept in output/omnivoice/long, progress, Cancel, and parts to hear meanwhile.
 
 Each finished part goes to disk at once, so after a Cancel or a crash the next run makes only what is missing. A part is
-also written to ComfyUI's temp folder, and the browser is told its name by the message with which ComfyUI announces
+also written to ComfyUI's temp folder, and the browser learns its name from the message with which ComfyUI announces
 results (`executed`); web/long_text.js plays the parts one after another.
 """
 

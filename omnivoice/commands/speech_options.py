@@ -39,7 +39,7 @@ def add_voice_options(parser: argparse.ArgumentParser) -> None:
 def add_speech_options(parser: argparse.ArgumentParser, *, resumes: bool = False) -> None:
     """Add the options of the language, the seed, the text, the recording and the sampling.
 
-    resumes: the command goes on where it was stopped, so its seed is always the same one.
+    resumes: the command continues a stopped run, so its default seed is always the same.
     """
     parser.add_argument("--language", help="id, tag or name, e.g. en, pt-BR, Japanese; see: languages")
     seed = "0" if resumes else "a new seed, which is printed"

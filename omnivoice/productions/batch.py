@@ -1,7 +1,7 @@
 """Batches: thousands of rows to one WAV file each, with a manifest; resumable, and shared out over processes.
 
 A row's manifest entry carries a hash of everything that its sound depends on. A row is skipped if its entry has that
-hash and its file is there. So a stopped run goes on where it was, and a changed row is spoken again. A row that fails
+hash and its file is there. So a stopped run resumes, and a changed row is spoken again. A row that fails
 is named in the manifest with its reason, and the others go on.
 """
 

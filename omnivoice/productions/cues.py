@@ -54,7 +54,8 @@ class Unspoken:
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The cues in the order of their times, what is not spoken, and notes on what was mended or may surprise.
+    """The cues in the order of their times, what is not spoken, and notes on what was corrected or may be
+    unexpected.
 
     end_ms: where the last cue ends, spoken or not."""
 

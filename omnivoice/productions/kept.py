@@ -1,4 +1,4 @@
-"""Finished speech on disk, one safetensors file each, so that a stopped dialogue or subtitle run goes on where it was.
+"""Finished speech on disk, one safetensors file each, so that a stopped dialogue or subtitle run resumes.
 
 `KeptSpeech` stands before whatever runs plans: what it has is read, the rest runs in batches and is written at once. A
 file's name is a hash of everything that the speech depends on, and its samples are kept bit for bit, so a run that was

@@ -171,7 +171,7 @@ def _parts(cue: Cue, turns: Sequence[Turn]) -> list[Cue]:
 
 
 def _notes(blocks: Blocks, reader: _Reader, cues: Sequence[Cue]) -> list[str]:
-    """Return what was mended or may surprise, one line for each kind."""
+    """Return what was corrected or may be unexpected, one line for each kind."""
     notes = [f"{about}: {named(names)}" for about, names in reader.about.items()]
     counted = [f"cue {block.number} (line {block.line})" for block in blocks.cues if not block.had_number]
     if counted and not blocks.is_vtt:  # WebVTT needs no numbers

@@ -1,7 +1,7 @@
 """One process of a training run, as torchrun starts it: `python -m tests.unit.commands.training_process CONFIG STEP`.
 
-It kills itself in the step after STEP, if that is not 0. A process of its own and no child of `fork`, because a child
-that has torch's threads only by name may wait for them forever.
+It kills itself in the step after STEP, if that is not 0. It is a new process and not a fork, because a forked child
+has none of its parent's threads and may wait for one of them forever.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def in_two_processes(meeting: Path, work: Callable[[World], None]) -> None:
         child = os.fork()
         if child == 0:
             code = 1
-            signal.alarm(600)  # a child that waits forever ends the test, and not the patience of those who wait
+            signal.alarm(600)  # so that a child that hangs fails the test
             try:
                 dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
                 work(World(rank, 2, rank))
