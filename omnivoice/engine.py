@@ -30,6 +30,7 @@ from .generate.estimate import (
     estimate_run,
     free_memory,
 )
+from .generate.filling import check_filling
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import checked_request, make_plan
@@ -234,6 +235,25 @@ class Engine:
                 told = {name: getattr(plan, name) for name in ("respelled", "normalised", "used_entries")}
                 speeches.append(replace(self._finish(plan, chunks), notes=notes, **told))
         return speeches
+
+    @torch.no_grad()
+    def fill(
+        self,
+        plans: Sequence[GenerationPlan],
+        codes: Sequence[Tensor],
+        *,
+        on_step: OnStep | None = None,
+        free_bytes: int | None = None,
+        addresses: FindAddresses | None = None,
+    ) -> list[Tensor]:
+        """Fill frames of recordings so that each of them says the text of its plan; return their codes [K, T] int64.
+
+        plans: of one chunk each, as many frames long as the codes; see `generate.filling`. codes: [K, T] int64 on the
+        CPU, with the mask in every codebook of the frames to fill. The others come back as they are. Otherwise as
+        `generate_plans`.
+        """
+        check_filling(plans, codes, self.lm.config)
+        return [each[0] for each in self._runner(free_bytes, addresses).run(plans, None, on_step, codes)]
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
         request, decoded = plan.request, [self._decode(chunk) for chunk in codes]

@@ -67,6 +67,9 @@ class Sampling:
 
     unconditional_every, prefix_every: approximations, see `generate/approximate.py`. The unconditional half of
     guidance, and the keys and values of prompt and reference, are recomputed every N steps; 1 = exact.
+
+    codebook_steps: for speech that is filled into a recording, the forward passes of each codebook, which are revealed
+    one after the other, in place of `steps`; () = all codebooks together, as upstream generates.
     """
 
     steps: int = 32
@@ -77,6 +80,12 @@ class Sampling:
     class_temperature: float = 0.0
     unconditional_every: int = 1
     prefix_every: int = 1
+    codebook_steps: tuple[int, ...] = ()
+
+    @property
+    def passes(self) -> int:
+        """The number of forward passes."""
+        return sum(self.codebook_steps) or self.steps
 
 
 @dataclass(frozen=True)

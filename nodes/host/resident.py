@@ -38,7 +38,7 @@ def in_place(model: LoadedModel, plans: Sequence[GenerationPlan], memory: float)
     """
     lm, patcher, device = model.engine.lm, model.lm, model.lm.load_device
     paged = [layer for layer in lm.modules() if getattr(layer, PAGED, None) is not None]
-    useful = any(pays(0, plan.request.sampling.steps) and not is_approximate(plan.request.sampling) for plan in plans)
+    useful = any(pays(0, plan.request.sampling.passes) and not is_approximate(plan.request.sampling) for plan in plans)
     if not paged or not useful or not model.engine.sampler.graphs.wanted(device):
         yield weight_addresses
         return

@@ -41,9 +41,9 @@ class Pass:
 def passes(sampling: Sampling) -> tuple[Pass, ...]:
     """Return what each step computes."""
     found = []
-    for step in range(sampling.steps):
+    for step in range(sampling.passes):
         prefix = step % sampling.prefix_every == 0
-        due = step % sampling.unconditional_every == 0 or step == sampling.steps - 1
+        due = step % sampling.unconditional_every == 0 or step == sampling.passes - 1
         found.append(Pass(unconditional=due or (prefix and sampling.prefix_every > 1), prefix=prefix))
     return tuple(found)
 

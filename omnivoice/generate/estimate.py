@@ -81,7 +81,7 @@ class SamplingMemory:
         scores = cells * lm.audio_vocab_size * FLOAT32  # a step's log-probabilities exist until the next step's do
         # Embedded rows and rotary tables; GPUs have another form of these (`PackedLayout.rotation`).
         tables = size.rows * (lm.hidden_size * self._wide + (2 if self.on_cpu else 4) * lm.head_dim * FLOAT32)
-        noise = cells * sampling.steps * FLOAT32 * (2 if self.on_cpu else 1) if sampling.position_temperature else 0
+        noise = cells * sampling.passes * FLOAT32 * (2 if self.on_cpu else 1) if sampling.position_temperature else 0
         # Approximate steps keep unconditional logits, and the keys and values of complete documents.
         logits = scores if size.guided and sampling.unconditional_every > 1 else 0
         prefix = 2 * lm.layers * lm.kv_heads * lm.head_dim * size.rows * self.itemsize
@@ -118,7 +118,7 @@ class SamplingMemory:
         filled = replace(
             size, prefix=size.prefix + missing(size.prefix), frames=(*size.frames, missing(sum(size.frames)))
         )
-        if is_approximate(size.sampling) or not pays(filled.rows, size.sampling.steps):
+        if is_approximate(size.sampling) or not pays(filled.rows, size.sampling.passes):
             return 0
         step = max(self._layer(filled), self._scoring(filled)) + filled.rows * self.lm.hidden_size * self._wide
         return step + 2 * scores + (filled.rows - size.rows) * self.row_bytes()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..config import LMConfig
 from ..types import Sampling
-from .schedule import reveal_counts
+from .schedule import reveal_counts, reveals
 
 # Where torch keeps the 624 words of its CPU generator, a Mersenne Twister, as 64-bit numbers in the saved state.
 STATE_WORDS = slice(24, 24 + 624 * 8)
@@ -78,6 +78,26 @@ def item_noise(
     shapes = [(config.codebooks, T, config.audio_vocab_size) for T in frames]
     counts = [reveal_counts(config.codebooks * T, sampling.steps, sampling.t_shift) for T in frames]
     return draw_noise(generators, shapes, counts, sampling)
+
+
+def fill_noise(config: LMConfig, opened: Tensor, generator: torch.Generator, sampling: Sampling) -> ItemNoise:
+    """Return the noise of an item whose `opened` frames, [T] bool, are to be made.
+
+    Only cells that a step may reveal draw noise, so that it does not depend on how much else of the recording there is.
+    """
+    K, T, V = config.codebooks, len(opened), config.audio_vocab_size
+    frames = opened.nonzero()[:, 0]
+    positions = torch.zeros(sampling.passes, K, T) if sampling.position_temperature > 0 else None
+    states: list[Tensor | None] = [None] * sampling.passes
+    order = [(books, count) for books, counts in reveals(len(frames), K, sampling) for count in counts]
+    for step, (books, count) in enumerate(order):
+        if count and sampling.class_temperature > 0:
+            states[step] = generator.get_state()
+            torch.rand(K, T, V, generator=generator)
+        if count and positions is not None:
+            drawn = gumbel(torch.rand(len(books), len(frames), generator=generator))
+            positions[step, books.start : books.stop, frames] = drawn
+    return ItemNoise((K, T, V), positions, tuple(states))
 
 
 def draw_noise(

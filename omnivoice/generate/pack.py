@@ -19,16 +19,24 @@ from ..lm import OmniVoiceLM, PackedLayout, TextEmbedding
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """One chunk to generate: prompt token ids, reference codes [K, A] or None, and T target frames."""
+    """One chunk to generate: prompt token ids, reference codes [K, A] or None, and T target frames.
+
+    known: codes [K, T] int64 on the CPU of a recording with the mask in the frames to fill; None = all are to be made.
+    """
 
     prompt_ids: tuple[int, ...]
     reference: Tensor | None
     frames: int
+    known: Tensor | None = None
 
     @property
     def length(self) -> int:
         """Number of rows of the conditional document."""
         return len(self.prompt_ids) + (0 if self.reference is None else int(self.reference.shape[1])) + self.frames
+
+    def opened(self, mask_id: int) -> Tensor:
+        """Return which frames are to be made, [T] bool."""
+        return torch.ones(self.frames, dtype=torch.bool) if self.known is None else self.known[0] == mask_id
 
 
 @dataclass(frozen=True, eq=False)

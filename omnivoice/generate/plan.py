@@ -13,7 +13,7 @@ from typing import Any
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_number, shown
+from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_integer, check_number, shown
 from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
@@ -136,7 +136,8 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
     if request.text_as_written and request.normalise:
         raise InputError("text_as_written and normalise contradict each other: leave out one")
     given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]
-    sampling = _numbers(request.sampling, [field.name for field in fields(Sampling)])
+    sampling = _numbers(request.sampling, [field.name for field in fields(Sampling) if field.name != "codebook_steps"])
+    sampling["codebook_steps"] = _codebook_steps(request.sampling.codebook_steps)
     request = replace(request, sampling=Sampling(**sampling), **_numbers(request, given))
     if request.exact_length and request.duration is None:
         raise InputError("exact_length needs a duration: give the seconds the speech must last")
@@ -147,6 +148,12 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
 
 def _numbers(source: object, names: Sequence[str]) -> dict[str, Any]:
     return {name: check_number(name, getattr(source, name)) for name in names}
+
+
+def _codebook_steps(steps: object) -> tuple[int, ...]:
+    if not isinstance(steps, (tuple, list)):
+        raise InputError(f"codebook_steps must be a number of steps for each codebook, got {shown(steps)}")
+    return tuple(check_integer("steps", one, shown_as="each of codebook_steps") for one in steps)
 
 
 def _instruct(design: VoiceDesign | str | None, text: str) -> str | None:

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
 from .estimate import MOST_ROWS, BatchSize
-from .noise import ItemNoise, item_noise, seeded_generator
+from .noise import ItemNoise, fill_noise, item_noise, seeded_generator
 from .pack import Item
 from .retry import Work
 from .sample import Sampler
@@ -38,18 +39,25 @@ class Runner:
     rows_per_batch: int = MOST_ROWS
 
     def run(
-        self, plans: Sequence[GenerationPlan], generator: torch.Generator | None, on_step: OnStep | None
+        self,
+        plans: Sequence[GenerationPlan],
+        generator: torch.Generator | None,
+        on_step: OnStep | None,
+        known: Sequence[Tensor] | None = None,
     ) -> list[list[Tensor]]:
         """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed.
 
+        known: for plans of one chunk each, the codes of recordings with the mask in the frames to fill.
         Raises DeviceMemoryError if memory runs out twice.
         """
-        noise = self._own_noise(plans) if generator is None else self._shared_noise(plans, generator)
+        if known is None and any(plan.request.sampling.codebook_steps for plan in plans):
+            raise InputError("codebook_steps is for speech that is filled into a recording: leave it out")
+        noise = self._own_noise(plans, known) if generator is None else self._shared_noise(plans, generator)
         codes: list[list[Tensor]] = [[] for _ in plans]
-        total = sum(len(plan.chunks) * plan.request.sampling.steps for plan in plans)
+        total = sum(len(plan.chunks) * plan.request.sampling.passes for plan in plans)
         work = Work(self.sampler, self._batches, total, on_step)
         for sampling, jobs in run_order(plans):
-            items = [self._item(plans[p], c, codes[p][:1]) for p, c in jobs]
+            items = [self._item(plans[p], c, codes[p][:1], known[p] if known else None) for p, c in jobs]
             for batch in self._batches(items, sampling, self.rows_per_batch):
                 noises = [noise(jobs[i]) for i in batch]
                 results = work.sample([items[i] for i in batch], noises, sampling)
@@ -67,10 +75,13 @@ class Runner:
                 prefix = sum(items[i].length for i in batch) - sum(frames)
                 yield BatchSize(prefix, frames, sampling, self.sampler.is_guided(sampling))
 
-    def _own_noise(self, plans: Sequence[GenerationPlan]) -> Callable[[Job], ItemNoise]:
+    def _own_noise(self, plans: Sequence[GenerationPlan], known: Sequence[Tensor] | None) -> Callable[[Job], ItemNoise]:
         """Return a function that draws the noise of a job. The jobs of a plan must be asked for in order."""
-        generators = [seeded_generator(plan.seed) for plan in plans]
-        return lambda job: self._noise(plans, [job], generators[job[0]])[0]
+        generators, config = [seeded_generator(plan.seed) for plan in plans], self.sampler.lm.config
+        if known is None:
+            return lambda job: self._noise(plans, [job], generators[job[0]])[0]
+        opened = [codes[0] == config.audio_mask_id for codes in known]
+        return lambda job: fill_noise(config, opened[job[0]], generators[job[0]], plans[job[0]].request.sampling)
 
     def _shared_noise(self, plans: Sequence[GenerationPlan], generator: torch.Generator) -> Callable[[Job], ItemNoise]:
         """Draw everything now, in upstream's order, and return a function that looks up the noise of a job."""
@@ -86,7 +97,7 @@ class Runner:
         frames, sampling = [plans[p].chunks[c].frames for p, c in jobs], plans[jobs[0][0]].request.sampling
         return item_noise(self.sampler.lm.config, frames, [generator] * len(frames), sampling)
 
-    def _item(self, plan: GenerationPlan, index: int, first: Sequence[Tensor]) -> Item:
+    def _item(self, plan: GenerationPlan, index: int, first: Sequence[Tensor], known: Tensor | None = None) -> Item:
         """Return one chunk with its prompt. first: the codes of the plan's first chunk; empty before it has run."""
         chunk, voice = plan.chunks[index], plan.request.voice
         text: str | None = None
@@ -103,7 +114,7 @@ class Runner:
             instruct=plan.instruct,
             denoise=plan.request.denoise and reference is not None,
         )
-        return Item(prompt, reference, chunk.frames)
+        return Item(prompt, reference, chunk.frames, known)
 
     def _batches(self, items: Sequence[Item], sampling: Sampling, most_rows: int) -> list[list[int]]:
         """Return the indices of the items in order, split where the packed rows would exceed the limit; none is

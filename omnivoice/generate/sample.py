@@ -29,8 +29,8 @@ from .graphs import APPROXIMATE, StepGraphs, pays
 from .noise import ItemNoise
 from .pace import Pace
 from .pack import Item, PackedItems, pack_items
-from .schedule import reveal_counts
-from .step import Revealer, predict
+from .stages import first_codes, stages
+from .step import predict
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Sampler:
     ) -> list[Tensor]:
         """Return the codes of each item, [K, T] int64 on the CPU.
 
-        Calls `on_step(len(items))` `sampling.steps` times, and `on_step(0)` at the steps of a second try: if float16
+        Calls `on_step(len(items))` `sampling.passes` times, and `on_step(0)` at the steps of a second try: if float16
         overflows, the model continues in bfloat16 and the batch starts again. Raises NumericError if the output is
         still not finite.
         """
@@ -81,22 +81,20 @@ class Sampler:
     ) -> Tensor | None:
         """Return the codes of all items, [K, sum of T] on the device, or None if a step was not finite."""
         config, device, speedups = self.lm.config, self.device, self.speedups
-        tokens = [item.frames * config.codebooks for item in items]
-        counts = list(zip(*(reveal_counts(n, sampling.steps, sampling.t_shift) for n in tokens)))  # [steps][items]
-        steps = sum(any(count) for count in counts)
+        each = list(stages(items, noises, sampling, config, device))
+        order = [(stage, counts) for stage in each for counts in stage.counts]
+        steps = sum(any(counts) for _, counts in order)
         together = [*items, *self._filler(items, sampling, steps)]
         packed = pack_items(self.lm, self.text, together, guided=self.is_guided(sampling), device=device)
-        revealer = Revealer.of(noises, sampling, config.audio_mask_id, device)
-        frames = sum(item.frames for item in items)
-        codes = torch.full((config.codebooks, frames), config.audio_mask_id, device=device)
+        codes = first_codes(items, config, device)
         run = self._step(packed, codes, sampling, steps)
         total = torch.zeros((), device=device)
         pace = Pace(device)
-        for step in range(sampling.steps):
-            if any(counts[step]) or not speedups.early_stop:
-                log_probs = run(codes)
-                if any(counts[step]):
-                    codes, best = revealer.reveal(codes, log_probs, step, counts[step])
+        for step, (stage, counts) in enumerate(order):
+            if any(counts) or not speedups.early_stop:
+                log_probs = run(stage.shown(codes))
+                if any(counts):
+                    codes, best = stage.revealer.reveal(codes, log_probs, step, counts)
                     total = total + best
             pace()
             after_step()

@@ -11,6 +11,8 @@ import math
 
 import torch
 
+from ..types import Sampling
+
 
 def reveal_counts(tokens: int, steps: int, shift: float) -> tuple[int, ...]:
     """Return how many tokens each step reveals. They sum to `tokens`; once none are left, the rest are 0.
@@ -25,3 +27,16 @@ def reveal_counts(tokens: int, steps: int, shift: float) -> tuple[int, ...]:
         counts.append(count)
         left -= count
     return tuple(counts)
+
+
+def reveals(frames: int, codebooks: int, sampling: Sampling) -> list[tuple[range, tuple[int, ...]]]:
+    """Return the stages of decoding `frames` frames: the codebooks of each, and how many tokens each step reveals.
+
+    There is one stage for all codebooks, or one for each if the sampling has steps for each codebook.
+    """
+    if not sampling.codebook_steps:
+        return [(range(codebooks), reveal_counts(codebooks * frames, sampling.steps, sampling.t_shift))]
+    return [
+        (range(book, book + 1), reveal_counts(frames, steps, sampling.t_shift))
+        for book, steps in enumerate(sampling.codebook_steps)
+    ]

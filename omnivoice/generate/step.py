@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -68,8 +68,8 @@ def guide_as_upstream(conditional: Tensor, unconditional: Tensor | None, guidanc
 class Revealer:
     """Decides which predictions of a batch are revealed. Everything that is constant over the steps, on the device.
 
-    layers: [K, 1] int64, 0 to K - 1. cells: for items of the same length, the number of the first and [items, K * T]
-    int64, the positions of their cells in the flattened [K, sum of T], codebook by codebook. positions: Gumbel noise
+    layers: [K, 1] int64, 0 to K - 1. cells: for items with the same number of cells to reveal, the number of the first
+    and [items, cells] int64, the positions of these in the flattened [K, sum of T]. positions: Gumbel noise
     [steps, K, sum of T] float32, 0 where an item draws none; None when it is off. noises: for sampling tokens; empty
     when that is off.
     """
@@ -83,22 +83,23 @@ class Revealer:
 
     @classmethod
     def of(cls, noises: Sequence[ItemNoise], sampling: Sampling, mask_id: int, device: torch.device) -> Revealer:
-        """Return the revealer of items with this noise, packed in this order."""
+        """Return the revealer of all cells of items with this noise, packed in this order."""
         K, frames = noises[0].shape[0], [noise.shape[1] for noise in noises]
         cells = [part.flatten() for part in torch.arange(K * sum(frames)).view(K, -1).split(frames, dim=1)]
-        alike: dict[int, list[int]] = {}
-        for item, T in enumerate(frames):
-            alike.setdefault(T, []).append(item)
         drawn = [noise.positions for noise in noises if noise.positions is not None]
         samples = any(state is not None for noise in noises for state in noise.class_states)
         return cls(
             layers=torch.arange(K, device=device)[:, None],
-            cells=tuple((own[0], torch.stack([cells[item] for item in own]).to(device)) for own in alike.values()),
+            cells=_alike(cells, device),
             positions=torch.cat(drawn, dim=2).to(device) if drawn else None,
             noises=tuple(noises) if samples else (),
             sampling=sampling,
             mask_id=mask_id,
         )
+
+    def among(self, cells: Sequence[Tensor]) -> Revealer:
+        """Return a revealer that chooses among these cells of each item: [n] positions in the flattened codes."""
+        return replace(self, cells=_alike(cells, self.layers.device))
 
     def reveal(self, codes: Tensor, log_probs: Tensor, step: int, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Return codes [K, sum of T] with counts[i] more tokens of item i revealed, where the model is most confident.
@@ -134,6 +135,14 @@ class Revealer:
                 parts.append(_choose(log_probs[rows], uniform.transpose(0, 1), self.sampling.class_temperature))
             start = rows.stop
         return torch.cat(parts)
+
+
+def _alike(cells: Sequence[Tensor], device: torch.device) -> tuple[tuple[int, Tensor], ...]:
+    """Return the items' cells, those of items with equally many together, each with the number of the first item."""
+    alike: dict[int, list[int]] = {}
+    for item, own in enumerate(cells):
+        alike.setdefault(len(own), []).append(item)
+    return tuple((own[0], torch.stack([cells[item] for item in own]).to(device)) for own in alike.values())
 
 
 def _choose(log_probs: Tensor, uniform: Tensor, temperature: float) -> Tensor:
