@@ -1,0 +1,199 @@
+"""Joints between a recording and re-coded audio: how rough one is, and where it is smoothest.
+
+The measure. Mono at 24 kHz is cut into Hann windows of 1,024 samples every 240 (10 ms); their power is summed in 80 mel
+bands (HTK scale, triangles, 0-12 kHz) and given in dB, with a floor 70 dB below the loudest band of the recording. A
+step is the mean over the bands of the absolute change from one window to the next. The typical step of a recording is
+the 95th percentile of its steps in speech. The roughness of a joint is the largest step from 50 ms before its
+cross-fade to 50 ms after it, divided by the typical step: 1 or less is no rougher than the recording itself.
+
+The search does not trust one set of windows: a place is as rough as the worst of `MEASURES` says. It knows nothing of
+what else may be heard, such as a change of voice or of room.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..constants import SAMPLE_RATE
+
+NEAR = SAMPLE_RATE // 20  # 50 ms on either side of a cross-fade
+FLOOR_DB = -70.0
+SPEECH_DB = -40.0  # windows at most that much below the loudest one hold speech
+PERCENTILE = 0.95
+LEAST_STEP_DB = 1.0  # of a recording that hardly changes, such as a tone
+USUAL_STEP_DB = 6.0  # of a recording with too little speech to tell
+FEWEST_STEPS = 20
+FADES = (120, 240, 480, 960)  # 5 to 40 ms
+GRID = 120  # 5 ms
+SMOOTH = 0.8  # a margin that reaches this is wide enough
+BLOCK = 2048  # windows that are transformed at once
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Windows of `window` samples every `hop` at 24 kHz, in `bands` mel bands."""
+
+    window: int
+    hop: int
+    bands: int
+
+
+STANDARD = Measure(1024, 240, 80)
+MEASURES = (STANDARD, Measure(512, 120, 40))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the steps of a recording are compared with: the floor of a band's power, and the typical step in dB."""
+
+    measure: Measure
+    floor: float
+    typical: float
+
+
+def scale_of(mono: Tensor, measure: Measure = STANDARD) -> Scale:
+    """Return the scale of a recording, mono [N] float32 at 24 kHz.
+
+    The typical step is at least `LEAST_STEP_DB`. A recording with fewer than `FEWEST_STEPS` steps between windows that
+    hold speech, such as silence or a single frame, has the typical step `USUAL_STEP_DB`.
+    """
+    loudest_band = max((float(powers.max()) for powers in _blocks(mono, measure)), default=0.0)
+    floor = max(loudest_band * 10 ** (FLOOR_DB / 10), 1e-20)
+    blocks = [(powers.sum(1)[1:], _steps(powers, floor)) for powers in _blocks(mono, measure)]
+    if not blocks:
+        return Scale(measure, floor, USUAL_STEP_DB)
+    levels, steps = (torch.cat(parts) for parts in zip(*blocks))
+    speech = steps[levels > max(float(levels.max()) * 10 ** (SPEECH_DB / 10), 1e-20)].sort().values
+    if speech.numel() < FEWEST_STEPS:
+        return Scale(measure, floor, USUAL_STEP_DB)
+    return Scale(measure, floor, max(LEAST_STEP_DB, float(speech[int(PERCENTILE * (speech.numel() - 1))])))
+
+
+def scales_of(mono: Tensor) -> tuple[Scale, ...]:
+    """Return the scale of a recording by each of `MEASURES`."""
+    return tuple(scale_of(mono, measure) for measure in MEASURES)
+
+
+def roughness(mono: Tensor, start: int, end: int, scale: Scale) -> float:
+    """Return the largest step of mono [N] at 24 kHz from 50 ms before sample `start` to 50 ms after sample `end`, as a
+    multiple of the typical step. What lies beyond the ends of mono does not count."""
+    measure = scale.measure
+    first, last = max(0, start - NEAR), min(mono.shape[0], end + NEAR)
+    reach = measure.window // 2
+    around = cut_padded(mono, first - reach, last + reach)
+    if last - first < measure.hop:
+        return 0.0
+    return float(_steps(_band_powers(around[None], measure)[0], scale.floor).max()) / scale.typical
+
+
+@dataclass(frozen=True)
+class Fade:
+    """A cross-fade from sample `start` to sample `end`, and the correlation of what fades out with what fades in.
+
+    roughness: that of the joint by the worst of the measures.
+    """
+
+    start: int
+    end: int
+    correlation: float
+    roughness: float
+
+    def weights(self, count: int) -> tuple[Tensor, Tensor]:
+        """Return the gains [count] that fade out and in: equal gain for equal sounds, equal power for unrelated ones,
+        and for others what keeps the power steady."""
+        rising = (torch.arange(count) + 0.5) / max(count, 1)
+        falling = 1 - rising
+        power = (falling.square() + rising.square() + 2 * self.correlation * falling * rising).rsqrt()
+        return falling * power, rising * power
+
+
+def find_fades(outgoing: Tensor, incoming: Tensor, low: int, high: int, scales: Sequence[Scale]) -> list[Fade]:
+    """Return the possible cross-fades from outgoing [N] to incoming [N], mono at 24 kHz on one time line, that lie
+    between the samples `low` and `high`: `FADES` long, every `GRID` samples. If all are too long, one from end to end.
+    """
+    lengths = [length for length in FADES if length <= high - low] or [high - low]
+    found = []
+    for length in lengths:
+        starts = torch.arange(low, high - length + 1, GRID)
+        found += _fades(outgoing, incoming, starts, length, scales)
+    return found
+
+
+def _fades(outgoing: Tensor, incoming: Tensor, starts: Tensor, length: int, scales: Sequence[Scale]) -> list[Fade]:
+    """Return the cross-fades of one length that begin at `starts` [Q]."""
+    reach = NEAR + max(scale.measure.window for scale in scales) // 2
+    first, span = int(starts[0]) - reach, length + 2 * reach
+    last = int(starts[-1]) + length + reach
+    out, new = (
+        cut_padded(signal, first, last).unfold(0, span, 1)[starts - starts[0]] for signal in (outgoing, incoming)
+    )
+    inner = slice(reach, reach + length)
+    products = (out[:, inner] * new[:, inner]).sum(1)
+    norms = out[:, inner].norm(dim=1) * new[:, inner].norm(dim=1)
+    correlations = (products / norms.clamp(min=1e-12)).clamp(0, 1)
+    mixed = torch.cat((out[:, :reach], out.new_zeros(len(starts), length), new[:, reach + length :]), dim=1)
+    for row, correlation in enumerate(correlations.tolist()):
+        falling, rising = Fade(0, length, correlation, 0.0).weights(length)
+        mixed[row, inner] = out[row, inner] * falling + new[row, inner] * rising
+    worst = mixed.new_zeros(len(starts))
+    for scale in scales:
+        spare = reach - NEAR - scale.measure.window // 2
+        powers = _band_powers(mixed[:, spare : span - spare], scale.measure)
+        worst = torch.maximum(worst, _steps(powers, scale.floor).amax(1) / scale.typical)
+    return [Fade(s, s + length, c, r) for s, c, r in zip(starts.tolist(), correlations.tolist(), worst.tolist())]
+
+
+def smoothest(fades: Sequence[Fade], edge: int, margins: Sequence[int]) -> Fade:
+    """Return the smoothest cross-fade within the first of `margins` around the sample `edge`, in samples, that has one
+    of at most `SMOOTH`; without such a margin, the smoothest of all."""
+    for margin in margins:
+        inside = [fade for fade in fades if fade.start >= edge - margin and fade.end <= edge + margin]
+        best = min(inside, key=lambda fade: fade.roughness, default=None)
+        if best is not None and best.roughness <= SMOOTH:
+            return best
+    return min(fades, key=lambda fade: fade.roughness)
+
+
+def _blocks(mono: Tensor, measure: Measure) -> Iterator[Tensor]:
+    """Yield the band powers of mono [N], [F, bands] at a time; each block begins with the last window of the one
+    before it. Only windows within the recording count."""
+    count = (mono.shape[0] - measure.window) // measure.hop + 1
+    for first in range(0, count - 1, BLOCK):
+        last = min(first + BLOCK, count - 1)
+        yield _band_powers(mono[None, first * measure.hop : last * measure.hop + measure.window], measure)[0]
+
+
+def cut_padded(samples: Tensor, start: int, end: int) -> Tensor:
+    """Return samples [..., N] from `start` to `end`, start <= end, with zeros beyond their ends."""
+    N = samples.shape[-1]
+    inner = samples[..., min(max(start, 0), N) : max(min(end, N), 0)]
+    before = min(max(0, -start), end - start)
+    return torch.nn.functional.pad(inner, (before, end - start - before - inner.shape[-1]))
+
+
+def _band_powers(signals: Tensor, measure: Measure) -> Tensor:
+    """Return the power in the mel bands: [Q, N] -> [Q, F, bands], N at least one window."""
+    frames = signals.unfold(1, measure.window, measure.hop)  # [Q, F, window]
+    spectrum = torch.fft.rfft(frames * torch.hann_window(measure.window))
+    return spectrum.abs().square() @ _filters(measure)
+
+
+def _steps(powers: Tensor, floor: float) -> Tensor:
+    """Return the mean change of the bands in dB between windows: [..., F, bands] -> [..., F - 1]."""
+    levels = 10 * powers.clamp(min=floor).log10()
+    return levels.diff(dim=-2).abs().mean(-1)
+
+
+def _filters(measure: Measure) -> Tensor:
+    """Return the mel triangles [bins, bands], each with a peak of 1."""
+    top = 2595 * math.log10(1 + SAMPLE_RATE / 2 / 700)
+    edges = 700 * (10 ** (torch.linspace(0, top, measure.bands + 2, dtype=torch.float64) / 2595) - 1)
+    hz = torch.linspace(0, SAMPLE_RATE / 2, measure.window // 2 + 1, dtype=torch.float64)[:, None]
+    rising = (hz - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    falling = (edges[2:] - hz) / (edges[2:] - edges[1:-1])
+    return torch.minimum(rising, falling).clamp(min=0).to(torch.float32)
