@@ -1,5 +1,5 @@
-"""The command line: `python -m omnivoice speak | narrate | dialogue | subtitles | batch | preview | voice |
-languages | info | download | export | merge | dataset | train`.
+"""The command line: `python -m omnivoice speak | narrate | dialogue | subtitles | batch | edit | redo | preview |
+voice | languages | info | download | export | merge | dataset | train`.
 
 Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage, 130 interrupted. Only `download`
 uses the network. The subcommands are in `commands/`.
@@ -17,6 +17,7 @@ from .commands import (
     dataset,
     dialogue,
     download,
+    edit,
     export,
     info,
     narrate,
@@ -30,13 +31,16 @@ from .errors import OmniVoiceError
 from .intake.files import discard_output
 
 REFUSED, INTERRUPTED = 1, 130
+COMMANDS = (
+    speak, narrate, dialogue, subtitles, batch, edit, preview, voices, info, download, export, dataset, train
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m omnivoice", description="Zero-shot speech in 600+ languages.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (speak, narrate, dialogue, subtitles, batch, preview, voices, info, download, export, dataset, train):
+    for module in COMMANDS:
         module.add_parsers(commands)
     options = parser.parse_args(arguments)
     # For the engine's log; the warnings of a result are printed with the result.

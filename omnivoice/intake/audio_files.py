@@ -90,6 +90,12 @@ def write_wav(
         return write_parts_atomic(where, (data,), size=len(data), overwrite=overwrite)
 
 
+def fits_pcm16(waveform: Waveform) -> bool:
+    """Whether every sample is a 16-bit one, so that a "pcm16" file keeps it as it is."""
+    scaled = waveform.samples * 32768
+    return bool(((scaled == scaled.round()) & (scaled >= -32768) & (scaled <= 32767)).all())
+
+
 def write_long_wav(
     path: str | PathLike[str],
     pieces: Iterable[Tensor],
