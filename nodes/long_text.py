@@ -46,6 +46,7 @@ class LongText(io.ComfyNode):
                     Design.Input("design", optional=True),
                     Settings.Input("settings", optional=True),
                     Dictionary.Input("dictionary", optional=True),
+                    int_input("retries", 0, optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio"),
@@ -66,9 +67,9 @@ class LongText(io.ComfyNode):
     @classmethod
     @host.values.guarded
     def execute(cls, model: object, **inputs: object) -> io.NodeOutput:
-        request, name = inputs_of.request_from_inputs(inputs)
-        spoken = host.long_text.speak(host.models.loaded(model), request, name, cls.hidden.unique_id)
-        host.progress.warn(spoken.long.warnings, cls.hidden.unique_id, summary=inputs_of.summary(spoken))
+        request, name, retries = inputs_of.request_from_inputs(inputs)
+        spoken = host.long_text.speak(host.models.loaded(model), request, name, retries, cls.hidden.unique_id)
+        host.progress.warn(spoken.warnings, cls.hidden.unique_id, summary=inputs_of.summary(spoken))
         return io.NodeOutput(
             host.values.audio_from(spoken.waveform),
             spoken.timings,

@@ -55,6 +55,7 @@ class Subtitles(io.ComfyNode):
                     Settings.Input("settings", optional=True),
                     Dictionary.Input("dictionary", optional=True),
                     *cast_inputs(),
+                    int_input("retries", 0, optional=True),
                 ],
                 outputs=[
                     io.Audio.Output(display_name="audio"),
@@ -75,8 +76,9 @@ class Subtitles(io.ComfyNode):
     @host.values.guarded
     def execute(cls, model: object, **inputs: object) -> io.NodeOutput:
         loaded = host.models.loaded(model)
+        retries = inputs.pop("retries", 0)
         cues, cast, options = production.production_from(inputs, loaded.engine.rules)
-        spoken = host.speech.speak_cues(loaded, cues, cast, options, cls.hidden.unique_id)
+        spoken = host.speech.speak_cues(loaded, cues, cast, options, retries, cls.hidden.unique_id)
         host.progress.warn(production.warnings_of(spoken), cls.hidden.unique_id, summary=production.summary(spoken))
         adjusted = srt_text([one.adjusted for one in spoken.spoken])
         return io.NodeOutput(host.values.audio_from(spoken.waveform), adjusted, subtitle_report(spoken))

@@ -24,10 +24,12 @@ from ...omnivoice.errors import InputError
 from ...omnivoice.intake.audio_files import write_wav
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.paths import check_file_name
+from ...omnivoice.productions.keys import with_retries
 from ...omnivoice.productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
 from ...omnivoice.productions.long_plan import LongPlan, plan_long
 from ...omnivoice.productions.long_times import long_timings, timed_parts
 from ...omnivoice.productions.parts import PartStore
+from ...omnivoice.productions.takes import SpeakWithRetries
 from ...omnivoice.productions.timings import TimedLine
 from ...omnivoice.train.trainer import clock
 from ...omnivoice.types import GenerationPlan, GenerationRequest, Speech, Waveform
@@ -48,6 +50,7 @@ class SpokenText:
     waveform: Waveform
     lines: Sequence[TimedLine]
     timings: str
+    warnings: Sequence[str]
     place: str
     others: tuple[int, int]
     heard: dict[str, list[object]]
@@ -61,13 +64,19 @@ def check_name(name: object) -> str:
         raise InputError(f"name is the name of a folder in output/{FOLDER}: {error}") from None
 
 
-def speak(model: models.LoadedModel, request: GenerationRequest, name: str, node_id: object) -> SpokenText:
-    """Make the parts that are missing in the folder `name` and join them; raises ComfyUI's interrupt after Cancel."""
+def speak(
+    model: models.LoadedModel, request: GenerationRequest, name: str, retries: int, node_id: object
+) -> SpokenText:
+    """Make the parts that are missing in the folder `name` and join them; raises ComfyUI's interrupt after Cancel.
+
+    retries: how often a part with a fault is spoken again.
+    """
     long = plan_long(request, model.engine.plan)
     store = PartStore(Path(folder_paths.get_output_directory()) / FOLDER / name)
     run = _Run(model, len(long.parts), node_id)
+    speaking, identity = SpeakWithRetries(run.speak, retries), with_retries(model.identity, retries)
     together = parts_at_once(model.lm.load_device)
-    made = speak_long(long, run.speak, store, model=model.identity, on_part=run.on_part, max_batch=together)
+    made = speak_long(long, speaking, store, model=identity, on_part=run.on_part, max_batch=together)
     waveform = _whole(made, store, long.tail)
     lines = timed_parts(made, store, model.engine.rules)
     return SpokenText(
@@ -76,6 +85,7 @@ def speak(model: models.LoadedModel, request: GenerationRequest, name: str, node
         waveform=waveform,
         lines=lines,
         timings=long_timings(long, made, lines),
+        warnings=(*long.warnings, *speaking.reports),
         place=f"output/{FOLDER}/{name}",
         others=store.others(),
         heard=run.heard.message(0),

@@ -16,6 +16,7 @@ from ...omnivoice.productions.cast import Cast
 from ...omnivoice.productions.cues import Subtitles
 from ...omnivoice.productions.subtitle_schedule import SubtitleOptions
 from ...omnivoice.productions.subtitles import SpokenSubtitles, speak_subtitles
+from ...omnivoice.productions.takes import run_with_retries
 from ...omnivoice.train.trainer import clock
 from ...omnivoice.types import GenerationPlan, GenerationRequest, OnStep, Speech, VoicePrompt, Waveform
 from . import progress, resident, values
@@ -59,11 +60,18 @@ def runner(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[Gen
 
 
 def speak_cues(
-    model: LoadedModel, subtitles: Subtitles, cast: Cast, options: SubtitleOptions, node_id: object = None
+    model: LoadedModel,
+    subtitles: Subtitles,
+    cast: Cast,
+    options: SubtitleOptions,
+    retries: object = 0,
+    node_id: object = None,
 ) -> SpokenSubtitles:
-    """Speak subtitles. A cue that is wrong is refused by its name before any weights move."""
+    """Speak subtitles, and up to `retries` times again what has a fault. A cue that is wrong is refused by its name
+    before any weights move."""
+    run = run_with_retries(partial(run_plans, model), retries)
     on_step = _progress("cue", len(subtitles.cues), node_id)
-    return speak_subtitles(model.engine, subtitles, cast, options, run=partial(run_plans, model), on_step=on_step)
+    return speak_subtitles(model.engine, subtitles, cast, options, run=run, on_step=on_step)
 
 
 def run_plans(model: LoadedModel, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...omnivoice.constants import SAMPLE_RATE
-from ...omnivoice.intake.limits import shown_size
+from ...omnivoice.intake.limits import check_integer, shown_size
 from ...omnivoice.productions.long_times import chapter_marks
 from ...omnivoice.train.trainer import clock
 from ...omnivoice.types import GenerationRequest
@@ -15,11 +15,12 @@ from .synthesize import request_from
 NAME = "long_text"
 
 
-def request_from_inputs(inputs: Mapping[str, object]) -> tuple[GenerationRequest, str]:
-    """Return what to speak and the name of its folder; raises InputError."""
+def request_from_inputs(inputs: Mapping[str, object]) -> tuple[GenerationRequest, str, int]:
+    """Return what to speak, the name of its folder, and how often a faulty part is retried; raises InputError."""
     given = {name: value for name, value in inputs.items() if value is not None}
     name = host.long_text.check_name(given.pop("name", NAME))
-    return request_from(given), name
+    retries = check_integer("retries", given.pop("retries", 0))
+    return request_from(given), name, retries
 
 
 def summary(spoken: host.long_text.SpokenText) -> str:
@@ -38,5 +39,5 @@ def report(spoken: host.long_text.SpokenText) -> str:
             "delete the folder; what is still needed is then made again"
         )
     chapters = [f"chapter {clock(at // SAMPLE_RATE)}  {title}" for at, title in chapter_marks(spoken.long, spoken.made)]
-    warnings = [f"warning: {warning}" for warning in spoken.long.warnings]
+    warnings = [f"warning: {warning}" for warning in spoken.warnings]
     return "\n".join([*lines, *chapters, *spoken.long.notes, *warnings])

@@ -57,7 +57,7 @@ class Takes:
         lines = [self.summary]
         for number, (own, take) in enumerate(zip(self.takes, self.shown), 1):
             lines.append(f"  take {number:>2}  seed {take.speech.seed}  {take.speech.seconds:.2f} s  {take.faults}")
-            lines += [f"           seed {one.speech.seed} was rejected: {one.faults}" for one in own if one is not take]
+            lines += [f"           seed {one.seed} was rejected: {one.faults}" for one in own if one is not take]
         return "\n".join([*lines, *self.chosen.speech.notes, *(f"warning: {warning}" for warning in self.warnings)])
 
 

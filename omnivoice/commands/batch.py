@@ -14,6 +14,7 @@ from ..intake.folders import make_folder
 from ..intake.limits import shown
 from ..productions.batch import Batch, BatchResult
 from ..productions.batch_rows import read_rows
+from ..productions.keys import with_retries
 from ..train.trainer import clock
 from ..train.world import place_in_world
 from .models import add_lora_options, add_model_options, load_identified
@@ -26,7 +27,6 @@ from .speech_options import (
     request_from,
     show_progress,
     speaker_of,
-    with_retries,
 )
 
 SHOWN = 20  # failures on the terminal; the manifest has all
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         folder=Path(options.output),
         root=Path(options.list).parent,
         base=base,
-        model=with_retries(identity, options),
+        model=with_retries(identity, options.retries),
         plan=engine.plan,
         speak=lambda requests: speak(engine.plan(requests)),
         load_voice=partial(load_voice, engine),

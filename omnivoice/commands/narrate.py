@@ -18,6 +18,7 @@ from ..intake.audio_files import write_long_wav
 from ..intake.files import write_atomic
 from ..intake.riff import pcm16_head
 from ..productions.kept import parts_folder
+from ..productions.keys import with_retries
 from ..productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
 from ..productions.long_plan import plan_long
 from ..productions.long_times import chapter_marks, long_timings, timed_parts
@@ -36,7 +37,6 @@ from .speech_options import (
     request_from,
     speaker_of,
     wav_target,
-    with_retries,
 )
 from .text_input import read_text_file, read_text_stream
 
@@ -75,7 +75,7 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
     request, warnings = request_from(options, engine, text)
     long = plan_long(request, engine.plan)
     start, speak = time.monotonic(), speaker_of(options, engine)
-    model, together = with_retries(identity, options), parts_at_once(engine.sampler.device)
+    model, together = with_retries(identity, options.retries), parts_at_once(engine.sampler.device)
     made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo, max_batch=together)
     count = made[-1].end + long.tail
     pieces, marks = samples_of(made, store, tail=long.tail), chapter_marks(long, made)

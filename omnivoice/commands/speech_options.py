@@ -116,11 +116,6 @@ def speaker_of(options: argparse.Namespace, engine: Engine, *, progress: bool = 
     return SpeakWithRetries(speak, options.retries)
 
 
-def with_retries(identity: str, options: argparse.Namespace) -> str:
-    """Return what identifies results: the model, and whether faulty ones are replaced."""
-    return f"{identity} retries {options.retries}" if options.retries else identity
-
-
 def add_redo_option(parser: argparse.ArgumentParser, what: str) -> None:
     """Add --redo and --keep-parts. what: "line" or "part"."""
     parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished parts, for later edits")

@@ -18,14 +18,16 @@ from ..intake.limits import MAX_SUBTITLE_BYTES
 from ..productions.cast import Cast
 from ..productions.cue_output import CuesOnDisk
 from ..productions.kept import KeptSpeech, parts_folder
+from ..productions.keys import with_retries
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
 from ..productions.subtitle_writer import srt_text, vtt_text
 from ..productions.subtitles import SpokenSubtitles, speak_subtitles
+from ..productions.takes import run_with_retries
 from .cast_options import add_cast_options, members_from, recordings_of, speaker_from
 from .models import add_lora_options, add_model_options, load_identified
-from .speech_options import add_speech_options, base_request, show_progress, wav_target
+from .speech_options import add_retries_option, add_speech_options, base_request, show_progress, wav_target
 
 _SHOWN = 10  # texts that are not spoken, if a report has all
 _WRITERS = {".srt": srt_text, ".vtt": vtt_text}
@@ -62,6 +64,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--report", metavar="FILE", help="write a report about every cue, .txt")
     parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished cues, for later edits")
     add_speech_options(parser, resumes=True)
+    add_retries_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -85,7 +88,8 @@ def run(options: argparse.Namespace) -> None:
         subtitles = parse_subtitles(text, [name for name, _ in members], engine.rules)
         speakers = tuple(speaker_from(engine, name, given) for name, given in members)
         start = time.perf_counter()
-        kept = KeptSpeech(folder, engine.generate_plans, model=identity)
+        speak = run_with_retries(engine.generate_plans, options.retries)
+        kept = KeptSpeech(folder, speak, model=with_retries(identity, options.retries))
         members_cast = Cast(speakers, speaker_from(engine, "", default))
         disk = CuesOnDisk(kept.speech_of)
         result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)

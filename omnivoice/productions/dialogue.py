@@ -21,6 +21,7 @@ from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Wave
 from .cast import Cast
 from .lines import (
     MAX_PEAK,
+    NoTakeError,
     PlanRequests,
     SpeakRequests,
     SpokenLine,
@@ -222,4 +223,9 @@ class _Work:
 
     def _speak(self, indices: Sequence[int]) -> None:
         if indices:
-            self.done.update(zip(indices, self.speak([self.requests[i] for i in indices])))
+            requests = [self.requests[i] for i in indices]
+            try:
+                self.done.update(zip(indices, self.speak(requests)))
+            except NoTakeError as error:
+                with naming_line(self.lines[indices[error.index]].number):
+                    raise

@@ -31,7 +31,7 @@ from ..intake.strict_json import parse_json
 from ..intake.tensors import read_small_tensors, write_tensors
 from ..types import GenerationPlan, OnStep, Speech, VoicePrompt, Waveform
 from .keys import plan_key
-from .subtitles import RunPlans
+from .lines import RunPlans
 
 FORMAT, FORMAT_VERSION = "omnivoice_speech", "1"
 PARTS = ".parts"  # the ending of the folder, after the name of the WAV file

@@ -34,6 +34,11 @@ def plan_key(plan: GenerationPlan, *, model: str, level: float = 0.0) -> str:
     return _digest([_values(plan, PLAN_LABELS | {"request"}), request, model, level])
 
 
+def with_retries(model: str, retries: int) -> str:
+    """Return what identifies results: the model, and how often faulty ones are spoken again."""
+    return f"{model} retries {retries}" if retries else model
+
+
 def request_key(request: GenerationRequest, *, model: str) -> str:
     """Return a name for the speech of a request that is not planned yet."""
     return _digest([_values(request, REQUEST_LABELS), model])

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
-from ..errors import OmniVoiceError, TextError
+from ..errors import NumericError, OmniVoiceError, TextError
 from ..intake.limits import MAX_TOTAL_SECONDS
-from ..types import GenerationPlan, GenerationRequest, Speech, Waveform
+from ..types import GenerationPlan, GenerationRequest, OnStep, Speech, Waveform
 
 MAX_PEAK = 0.99
 LOUD_SHARE = 0.1  # of the RMS; 50 ms windows below it are silence and do not count for the level
@@ -35,6 +35,20 @@ class SpeakRequests(Protocol):
     """Speaks all requests in one run and returns the results in order; may raise to cancel."""
 
     def __call__(self, requests: Sequence[GenerationRequest], /) -> list[Speech]: ...
+
+
+class RunPlans(Protocol):
+    """Runs plans and returns their speech in order, as `Engine.generate_plans` does; a host asks for memory first."""
+
+    def __call__(self, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]: ...
+
+
+class NoTakeError(NumericError):
+    """No take of a text has speech: all came out as NaN or Inf. index: of its plan in the run. plan: that plan."""
+
+    def __init__(self, message: str, index: int = 0, plan: GenerationPlan | None = None) -> None:
+        super().__init__(message)
+        self.index, self.plan = index, plan
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +85,16 @@ def naming_line(number: int) -> Iterator[None]:
         yield
     except OmniVoiceError as error:
         raise type(error)(f"line {number}: {error}") from error
+
+
+@contextmanager
+def naming_takes(plans: Sequence[GenerationPlan], names: Sequence[str]) -> Iterator[None]:
+    """Put the name of its plan in front of a NoTakeError raised inside."""
+    try:
+        yield
+    except NoTakeError as error:
+        name = next(name for plan, name in zip(plans, names) if plan is error.plan)
+        raise NumericError(f"{name}: {error}") from error
 
 
 def estimated_seconds(plan: GenerationPlan) -> float:

@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..text.languages import language_label
 from ..types import GenerationPlan, Speech, VoicePrompt
 from .keys import plan_key
-from .lines import MAX_PEAK, speech_level
+from .lines import MAX_PEAK, naming_takes, speech_level
 from .long_plan import LongPlan, first_to_make
 from .parts import Part, Parts, to_int16
 from .redo import check_redo
@@ -88,7 +88,9 @@ def speak_long(
     while work.waiting:
         batch = work.next_batch()
         work.report(on_part, seconds_left)  # what an earlier run made is there at once
-        speeches = speak([plan for _, plan in batch]) if batch else []
+        plans = [plan for _, plan in batch]
+        with naming_takes(plans, [f"part {work.place(index) + 1}" for index, _ in batch]):
+            speeches = speak(plans) if plans else []
         for (index, _), speech in zip(batch, speeches):
             work.keep(index, speech)
             made_frames += long.parts[index].frames
@@ -167,7 +169,7 @@ class _Work:
     def report(self, on_part: OnPart | None, seconds_left: float) -> None:
         """Place every part that is there and follows the last one, and report it."""
         missing = (*self.waiting, *self.speaking)
-        end = min([*(self.first if index == _AGAIN else index for index in missing), len(self.long.parts)])
+        end = min([*map(self.place, missing), len(self.long.parts)])
         for index in range(len(self.made), end):
             planned, shown = self.long.parts[index], self._shown(index)
             key = self._key(shown)
@@ -194,8 +196,12 @@ class _Work:
     def _shown(self, index: int) -> int:
         return _AGAIN if index == self.first and index in self.redo else index
 
+    def place(self, index: int) -> int:
+        """Return which part of the text this is."""
+        return self.first if index == _AGAIN else index
+
     def _plan(self, index: int) -> GenerationPlan:
-        place = self.first if index == _AGAIN else index
+        place = self.place(index)
         plan = self.long.parts[place].plan
         if index == self.first:
             return plan

@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ..constants import HOP, SAMPLE_RATE
 from ..engine import Engine
@@ -23,14 +22,9 @@ from ..types import GenerationPlan, OnStep, Speech, Waveform
 from .cast import Cast, reference_requests
 from .cue_output import CueOutput, CuesInMemory
 from .cues import Cue, Subtitles
+from .lines import RunPlans, naming_takes
 from .placed_cues import SpokenCue, cast_warnings, heard, placing_warnings
 from .subtitle_schedule import Slot, SubtitleOptions, natural_samples, output_samples, schedule
-
-
-class RunPlans(Protocol):
-    """Runs plans and returns their speech in order, as `Engine.generate_plans` does; a host asks for memory first."""
-
-    def __call__(self, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +96,7 @@ class _Work:
     ) -> None:
         self.engine, self.subtitles, self.cast, self.options, self.output = engine, subtitles, cast, options, output
         self._run, self._on_step, self._done, self._total = run, on_step, 0, 0
-        self._noted: dict[str, dict[str, None]] = {}
+        self._noted, self._of_voices = dict[str, dict[str, None]](), list[str]()
         self.notes: tuple[str, ...] = ()
 
     def speak(self) -> tuple[tuple[SpokenCue, ...], int]:
@@ -116,9 +110,14 @@ class _Work:
         references = self.engine.plan([*makers.values()])
         self._total = _steps([*references, *plans])
         if makers:
-            voices = [speech.voice for speech in self._speak(references, until=_steps(references))]
+            names = [f"the voice of {name}" if name else "the voice of all others" for name in makers]
+            with naming_takes(references, names):
+                speeches = self._speak(references, until=_steps(references))
             self._done = _steps(references)
-            self.cast = self.cast.with_voices(dict(zip(makers, voices)))
+            for name, plan, speech in zip(names, references, speeches):
+                new = [warning for warning in speech.warnings if warning not in plan.warnings]
+                self._of_voices += [f"{name}: {warning}" for warning in new]
+            self.cast = self.cast.with_voices(dict(zip(makers, [speech.voice for speech in speeches])))
             plans = self._plans([None] * len(plans))
         lengths = [natural_samples(plan) for plan in plans]
         slots, length = schedule(self.subtitles.cues, lengths, self.subtitles.end_ms, self.options)
@@ -151,7 +150,8 @@ class _Work:
         self.output.reserve(self._most(slots, length))
         for batch in _batches(plans, self.output.batch_seconds):
             self._done += _steps(plans[batch])
-            speeches = self._speak(plans[batch], until=self._done)
+            with naming_takes(plans[batch], [slot.cue.name for slot in slots[batch]]):
+                speeches = self._speak(plans[batch], until=self._done)
             for slot, plan, speech in zip(slots[len(spoken) :], plans[batch], speeches):
                 samples = speech.waveform.samples[0]
                 start = max(slot.start, end) if self.options.mode == "natural" else slot.start
@@ -176,12 +176,14 @@ class _Work:
         return max(most, length)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return every warning about the speech of cues once, with the names of the cues unless it is about all."""
+        """Return every warning about the speech of cues once, with the names of the cues unless it is about all, and
+        what is new about the speech that makes a voice."""
         count = len(self.subtitles.cues)
-        return tuple(
+        about_cues = [
             warning if len(names) == count else f"{named([*names])}: {warning}"
             for warning, names in self._noted.items()
-        )
+        ]
+        return (*self._of_voices, *about_cues)
 
 
 def _steps(plans: Sequence[GenerationPlan]) -> int:

@@ -197,3 +197,16 @@ def test_what_cannot_be_spoken_is_refused(speak, host, inputs: dict[str, object]
     with pytest.raises(Exception, match=message):
         speak(**inputs)
     assert not (host.folder.parents[1] / "output").exists()
+
+
+def test_retries_are_in_the_report_and_parts_with_other_retries_are_not_used(speak) -> None:
+    first, again = speak(), speak(retries=1)
+    assert "0 of them from an earlier" in again.report
+    assert "is used" not in first.report and "was rejected" in again.report  # with two steps speech has faults
+    resumed = speak(retries=1)
+    assert "5 of them from an earlier" in resumed.report and torch.equal(resumed.samples, again.samples)
+
+
+def test_retries_out_of_range_are_refused(speak) -> None:
+    with pytest.raises(ValueError, match="retries must be"):
+        speak(retries=-1)

@@ -123,3 +123,14 @@ def test_ten_widgets_at_most(nodes) -> None:
     assert (
         len([item for item in schema.inputs if item.kind in ("INT", "FLOAT", "STRING", "COMBO", "COMBO,STRING")]) == 8
     )
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_retries_are_in_the_report(speak, voice, retries: int) -> None:
+    _, _, report = speak(voice=voice, retries=retries)
+    assert ("is used" in report) == bool(retries)  # with two steps speech has faults
+
+
+def test_retries_out_of_range_are_refused(speak, loaded_pack) -> None:
+    with pytest.raises(ValueError, match="retries must be"):
+        speak(retries=17)

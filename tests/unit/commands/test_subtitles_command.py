@@ -176,3 +176,26 @@ def test_equal_cues_are_not_counted_as_an_earlier_run(run, monkeypatch) -> None:
     monkeypatch.setattr(CuesOnDisk, "batch_seconds", 0.0)
     Path("in.srt").write_text("\n".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\nHello.\n" for i in range(1, 4)))
     assert "earlier run" not in run("in.srt")[1]
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_stopped_run_with_retries_resumes_to_the_same_bytes_and_report(run, monkeypatch, retries: int) -> None:
+    """With two steps every cue has faults. What was kept has the takes that were chosen, with their warnings."""
+    arguments = ("in.srt", "--retries", retries, "--report", "report.txt")
+    code, _, err = run(*arguments, "--keep-parts", "-o", "plain.wav")
+    assert code == 0, err
+    report = Path("report.txt").read_text(encoding="utf-8")
+    assert ("seed 4" in report and "was rejected" in report) == bool(retries) or "is used although" in report
+    shutil.copytree("plain.wav.parts", "again.wav.parts")
+    kept = sorted(Path("again.wav.parts").glob("*.safetensors"))
+    kept[0].unlink()
+    code, out, err = run(*arguments, "-o", "again.wav")
+    assert code == 0 and f"{len(kept) - 1} pieces from an earlier run" in out, err
+    assert Path("again.wav").read_bytes() == Path("plain.wav").read_bytes()
+    assert Path("report.txt").read_text(encoding="utf-8") == report
+
+
+def test_speech_made_with_other_retries_is_not_used(run) -> None:
+    assert run("in.srt", "--keep-parts")[0] == 0
+    code, out, err = run("in.srt", "--retries", "1")
+    assert code == 0 and "from an earlier run" not in out, err

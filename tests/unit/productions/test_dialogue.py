@@ -9,11 +9,12 @@ import pytest
 import torch
 
 from omnivoice.constants import SAMPLE_RATE
-from omnivoice.errors import InputError, OmniVoiceError
+from omnivoice.errors import InputError, NumericError, OmniVoiceError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.cast import Cast, Speaker
 from omnivoice.productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from omnivoice.productions.lines import equal_gains, speech_level
+from omnivoice.productions.takes import SpeakWithRetries
 from omnivoice.text.script import parse_script
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
 
@@ -252,3 +253,26 @@ def test_a_pause_of_any_length_replaces_the_gap(mark: str, silence: float) -> No
     dialogue, _ = speak(f"A: {LONG}\n{mark}{LONG}", [Speaker("A", voice(1))])
     first, second = dialogue.lines
     assert second.start - first.end == round(silence * SAMPLE_RATE)
+
+
+@pytest.mark.parametrize("broken", ["one", "two", "three"])
+def test_a_line_that_comes_out_as_nan_is_named_by_its_number(broken: str) -> None:
+    lines = [LONG, "# a note", f"{LONG} two", "", f"{LONG} three"] if broken != "one" else [f"{LONG} one", LONG]
+    text = "\n".join(f"A: {line}" if line.startswith("It") else line for line in lines)
+
+    def broken_speech(plans: Sequence[GenerationPlan], /) -> list[Speech]:
+        if any(one.request.text.endswith(broken) for one in plans):
+            raise NumericError("it is NaN")
+        return FakeSpeech()([one.request for one in plans])
+
+    retrying = SpeakWithRetries(broken_speech, 0)
+    with pytest.raises(
+        NumericError, match=rf"^line {1 + next(i for i, x in enumerate(lines) if x.endswith(broken))}: .*it is NaN"
+    ):
+        speak_dialogue(
+            parse_script(text, ["A"]),
+            Cast((Speaker("A", voice(1)),)),
+            GenerationRequest("", seed=7),
+            plan,
+            lambda requests: retrying(plan(requests)),
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ import torch
 from torch import Tensor
 
 from omnivoice.constants import SAMPLE_RATE
-from omnivoice.errors import InputError, TextError
+from omnivoice.errors import InputError, NumericError, TextError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.lines import speech_level
 from omnivoice.productions.long import MadePart, Progress, samples_of, speak_long
 from omnivoice.productions.long_plan import plan_long
 from omnivoice.productions.parts import PartStore
+from omnivoice.productions.takes import SpeakWithRetries, with_seed
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 
 SENTENCE = "It was a long and quite remarkable sentence about the weather of number {}. "
@@ -308,3 +310,25 @@ def test_a_part_that_is_not_there_cannot_be_made_again(tmp_path: Path, number: i
     with pytest.raises(InputError, match=f"redo names part {number}, which is not spoken: the parts are 1 to 1"):
         speak_long(long, fake, PartStore(tmp_path), model="m", redo={number: 1})
     assert fake.batches == []
+
+
+@pytest.mark.parametrize("broken", [0, 3])
+def test_a_part_that_comes_out_as_nan_is_spoken_again_or_named(tmp_path: Path, broken: int) -> None:
+    long, fake = plan_long(GenerationRequest(TEXT, voice=VOICE, seed=3), plan), FakeSpeech()
+    bad = long.parts[broken]
+
+    def speak(plans: Sequence[GenerationPlan], /) -> list[Speech]:
+        if any((one.request.seed, one.chunks[0].text) == (bad.plan.seed, bad.text) for one in plans):
+            raise NumericError("it is NaN")
+        return fake(plans)
+
+    long = replace(long, parts=tuple(replace(p, plan=with_seed(p.plan, p.plan.seed)) for p in long.parts))
+    with pytest.raises(
+        NumericError, match=rf"^part {broken + 1}: .* cannot be spoken: seed {bad.plan.seed}: it is NaN$"
+    ):
+        speak_long(long, SpeakWithRetries(speak, 0), PartStore(tmp_path / "a"), model="m")
+    retrying = SpeakWithRetries(speak, 1, check=lambda plans, _: [() for _ in plans])
+    made = speak_long(long, retrying, PartStore(tmp_path / "b"), model="m")
+    assert len(made) == len(long.parts)
+    (report,) = retrying.reports
+    assert f"seed {bad.plan.seed} was rejected: it is NaN; seed {bad.plan.seed + 1} is used" in report

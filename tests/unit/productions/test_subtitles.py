@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from omnivoice.engine import Engine
-from omnivoice.errors import InputError, TextError
+from omnivoice.errors import InputError, NumericError, TextError
 from omnivoice.productions.cast import Cast, Speaker
 from omnivoice.productions.cue_output import CuesInMemory, CuesOnDisk
 from omnivoice.productions.kept import KeptSpeech
@@ -21,9 +21,11 @@ from omnivoice.productions.subtitle_report import not_spoken, subtitle_report
 from omnivoice.productions.subtitle_schedule import DEFAULT_REQUEST, SubtitleOptions
 from omnivoice.productions.subtitle_writer import srt_text
 from omnivoice.productions.subtitles import SpokenSubtitles, speak_subtitles
+from omnivoice.productions.takes import run_with_retries
 from omnivoice.types import Sampling, VoicePrompt
 
 REQUEST = replace(DEFAULT_REQUEST, seed=5, sampling=Sampling(steps=2), post_process=False)
+TEXTS = ("Hello there.", "A text of some length.", "Good bye.")
 FILE = """1
 00:00:00,500 --> 00:00:02,000
 Hello there.
@@ -389,3 +391,28 @@ def test_what_the_normalisation_changed_is_in_the_report(engine, cast) -> None:
     assert result.notes == ("normalised: “3” → “three”",)
     assert result.notes[0] in subtitle_report(result).split("\n")
     assert speak(engine, cast, "fit", text).notes == ()
+
+
+@pytest.mark.parametrize("broken", [0, 2])
+def test_a_cue_that_comes_out_as_nan_is_spoken_again_or_named(engine, cast, broken: int) -> None:
+    def run(plans, *, on_step=None):
+        if any((plan.request.text, plan.seed) == (TEXTS[broken], 5) for plan in plans):
+            raise NumericError("it is NaN")
+        return engine.generate_plans(plans, on_step=on_step)
+
+    name = ("cue 1", "cue 2", "cue 4")[broken]
+    with pytest.raises(NumericError, match=rf"^{name}[^:]*: .* cannot be spoken: seed 5: it is NaN$"):
+        speak(engine, cast, "fit", run=run_with_retries(run, 0))
+    result = speak(engine, cast, "fit", run=run_with_retries(run, 1))
+    assert len(result.spoken) == 3
+    rejected = [one for one in result.warnings if "seed 5 was rejected: it is NaN" in one]
+    assert len(rejected) == 1 and rejected[0].startswith(name)
+    assert rejected[0] in subtitle_report(result)
+
+
+def test_what_is_wrong_with_the_speech_that_makes_a_voice_is_reported(engine) -> None:
+    def run(plans, *, on_step=None):
+        return [replace(one, warnings=(*one.warnings, "news")) for one in engine.generate_plans(plans, on_step=on_step)]
+
+    result = speak(engine, Cast((Speaker("Alice"),), Speaker("")), "fit", run=run)
+    assert "the voice of Alice: news" in result.warnings

@@ -10,25 +10,28 @@ import torch
 
 from omnivoice.constants import SAMPLE_RATE
 from omnivoice.engine import Engine
-from omnivoice.errors import InputError
+from omnivoice.errors import InputError, NumericError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.checks import Finding
+from omnivoice.productions.lines import NoTakeError
 from omnivoice.productions.redo import check_redo, parse_redo
-from omnivoice.productions.takes import SpeakWithRetries, attempts, best
-from omnivoice.types import GenerationPlan, GenerationRequest, Sampling, Speech, VoicePrompt, Waveform
+from omnivoice.productions.takes import SpeakWithRetries, attempts, best, run_with_retries
+from omnivoice.types import GenerationPlan, GenerationRequest, OnStep, Sampling, Speech, VoicePrompt, Waveform
 
 Faults = dict[tuple[str, int], int]  # {(text, seed): number of faults}
 
 
 class Fake:
-    """Speaks plans, and finds as many faults as `faults` says."""
+    """Speaks plans, and finds as many faults as `faults` says. broken: (text, seed) that come out as NaN."""
 
-    def __init__(self, faults: Faults | None = None) -> None:
-        self.faults, self.runs = faults or {}, list[list[tuple[str, int]]]()
+    def __init__(self, faults: Faults | None = None, broken: Sequence[tuple[str, int]] = ()) -> None:
+        self.faults, self.broken, self.runs = faults or {}, broken, list[list[tuple[str, int]]]()
 
     def speak(self, plans: Sequence[GenerationPlan], /) -> list[Speech]:
         self.runs.append([(plan.request.text, plan.seed) for plan in plans])
         assert all(plan.request.seed == plan.seed for plan in plans)
+        if any(one in self.broken for one in self.runs[-1]):
+            raise NumericError("it is NaN")
         voice = VoicePrompt(torch.zeros(8, 9, dtype=torch.long), "", 0.1)
         wave = Waveform(torch.zeros(1, 9), SAMPLE_RATE)
         return [Speech(wave, (), (), 1.0, plan.seed, voice, ("old",)) for plan in plans]
@@ -112,6 +115,54 @@ def test_takes_that_are_retried_use_seeds_of_their_own() -> None:
     assert [[seed for _, seed in run] for run in fake.runs] == [[5, 6, 7], [8, 9], [11]]
     assert [[take.speech.seed for take in one] for one in takes] == [[5, 8, 11], [6, 9], [7]]
     assert [best(one) for one in takes] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_take_that_is_not_finite_is_a_fault_of_that_take_only(together: bool) -> None:
+    fake = Fake(broken=[("Two.", 15)])
+    texts = ("One.", "Two.", "Three.") if together else ("Zero.", "Two.")
+    spoken = fake.retrying(2)(plans(*texts))
+    assert [one.seed for one in spoken] == ([5, 16, 25] if together else [5, 16])
+    assert spoken[1].warnings == ("old", "seed 15 was rejected: it is NaN", "seed 16 is used")
+    assert all(one.warnings == ("old",) for one in (spoken[0], *spoken[2:]))
+    assert fake.runs[-1] == [("Two.", 16)]
+
+
+def test_a_take_with_faults_is_used_before_one_that_is_not_finite() -> None:
+    fake = Fake({("One.", 5): 3}, broken=[("One.", 6), ("One.", 7)])
+    (speech,) = fake.retrying(2)(plans("One."))
+    assert speech.seed == 5
+    assert speech.warnings[1:3] == ("seed 6 was rejected: it is NaN", "seed 7 was rejected: it is NaN")
+    assert speech.warnings[3].startswith("no take is without a fault; seed 5 is used although fault 1")
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_a_text_of_which_no_take_is_finite_is_named_with_every_reason(retries: int) -> None:
+    fake = Fake(broken=[("Two.", 15 + i) for i in range(5)])
+    with pytest.raises(NoTakeError) as caught:
+        fake.retrying(retries)(plans("One.", "Two."))
+    tried = "; ".join(f"seed {15 + i}: it is NaN" for i in range(retries + 1))
+    assert str(caught.value) == f'("Two.") cannot be spoken: {tried}'
+    assert caught.value.index == 1 and caught.value.plan is not None and caught.value.plan.request.text == "Two."
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_the_progress_of_a_run_with_retries_never_goes_back(retries: int) -> None:
+    fake = Fake({("Two.", 15): 1, ("Two.", 16): 1} if retries else {}, broken=[("Two.", 15)] if retries else [])
+    reported = list[tuple[int, int]]()
+
+    def run(plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]:
+        speeches = fake.speak(plans)
+        assert on_step is not None
+        for step in range(1, 32 * len(plans) + 1):
+            on_step(step, 32 * len(plans))
+        return speeches
+
+    spoken = run_with_retries(run, retries)(
+        plans("One.", "Two."), on_step=lambda done, total: reported.append((done, total))
+    )
+    assert len(spoken) == 2
+    assert {total for _, total in reported} == {64} and reported == sorted(reported)
 
 
 @pytest.mark.parametrize("retries", [-1, 17, True, 1.0, "2"])
