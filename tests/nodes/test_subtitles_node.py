@@ -121,7 +121,7 @@ def test_subtitles_are_checked_when_the_prompt_is_queued(nodes, text: object, an
 def test_ten_widgets_at_most(nodes) -> None:
     schema: SimpleNamespace = nodes["OmniVoiceSubtitles"].define_schema()
     assert (
-        len([item for item in schema.inputs if item.kind in ("INT", "FLOAT", "STRING", "COMBO", "COMBO,STRING")]) == 8
+        len([item for item in schema.inputs if item.kind in ("INT", "FLOAT", "STRING", "COMBO", "COMBO,STRING")]) == 9
     )
 
 
