@@ -22,7 +22,6 @@ from torch import Tensor
 from ..constants import SAMPLE_RATE
 
 NEAR = SAMPLE_RATE // 20  # 50 ms on either side of a cross-fade
-FLOOR_DB = -70.0
 SPEECH_DB = -40.0  # windows at most that much below the loudest one hold speech
 PERCENTILE = 0.95
 LEAST_STEP_DB = 1.0  # of a recording that hardly changes, such as a tone
@@ -30,28 +29,35 @@ USUAL_STEP_DB = 6.0  # of a recording with too little speech to tell
 FEWEST_STEPS = 20
 FADES = (120, 240, 480, 960)  # 5 to 40 ms
 GRID = 120  # 5 ms
-SMOOTH = 0.8  # a margin that reaches this is wide enough
+SMOOTH = 0.7  # a margin in which a cross-fade is as smooth as this is wide enough
+SEARCHED = SAMPLE_RATE * 6 // 100  # 60 ms: the search looks a little further than the measure
 BLOCK = 2048  # windows that are transformed at once
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Windows of `window` samples every `hop` at 24 kHz, in `bands` mel bands."""
+    """Windows of `window` samples every `hop` at 24 kHz, in `bands` mel bands; `floor_db` is that of a
+    band's power, below the loudest band of the recording."""
 
     window: int
     hop: int
     bands: int
+    floor_db: float = -70.0
 
 
 STANDARD = Measure(1024, 240, 80)
-MEASURES = (STANDARD, Measure(512, 120, 40))
+MEASURES = (STANDARD, Measure(512, 120, 40), Measure(2048, 480, 80), Measure(768, 240, 40, -40.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scale:
-    """What the steps of a recording are compared with: the floor of a band's power, and the typical step in dB."""
+    """What the steps of a recording are compared with: the floor of a band's power, and the typical step in dB.
+
+    filters: the mel triangles [bins, bands] of the measure.
+    """
 
     measure: Measure
+    filters: Tensor
     floor: float
     typical: float
 
@@ -62,16 +68,17 @@ def scale_of(mono: Tensor, measure: Measure = STANDARD) -> Scale:
     The typical step is at least `LEAST_STEP_DB`. A recording with fewer than `FEWEST_STEPS` steps between windows that
     hold speech, such as silence or a single frame, has the typical step `USUAL_STEP_DB`.
     """
-    loudest_band = max((float(powers.max()) for powers in _blocks(mono, measure)), default=0.0)
-    floor = max(loudest_band * 10 ** (FLOOR_DB / 10), 1e-20)
-    blocks = [(powers.sum(1)[1:], _steps(powers, floor)) for powers in _blocks(mono, measure)]
+    filters = _filters(measure)
+    loudest_band = max((float(powers.max()) for powers in _blocks(mono, measure, filters)), default=0.0)
+    floor = max(loudest_band * 10 ** (measure.floor_db / 10), 1e-20)
+    blocks = [(powers.sum(1)[1:], _steps(powers, floor)) for powers in _blocks(mono, measure, filters)]
     if not blocks:
-        return Scale(measure, floor, USUAL_STEP_DB)
+        return Scale(measure, filters, floor, USUAL_STEP_DB)
     levels, steps = (torch.cat(parts) for parts in zip(*blocks))
     speech = steps[levels > max(float(levels.max()) * 10 ** (SPEECH_DB / 10), 1e-20)].sort().values
     if speech.numel() < FEWEST_STEPS:
-        return Scale(measure, floor, USUAL_STEP_DB)
-    return Scale(measure, floor, max(LEAST_STEP_DB, float(speech[int(PERCENTILE * (speech.numel() - 1))])))
+        return Scale(measure, filters, floor, USUAL_STEP_DB)
+    return Scale(measure, filters, floor, max(LEAST_STEP_DB, float(speech[int(PERCENTILE * (speech.numel() - 1))])))
 
 
 def scales_of(mono: Tensor) -> tuple[Scale, ...]:
@@ -88,7 +95,7 @@ def roughness(mono: Tensor, start: int, end: int, scale: Scale) -> float:
     around = cut_padded(mono, first - reach, last + reach)
     if last - first < measure.hop:
         return 0.0
-    return float(_steps(_band_powers(around[None], measure)[0], scale.floor).max()) / scale.typical
+    return float(_steps(_band_powers(around[None], measure, scale.filters)[0], scale.floor).max()) / scale.typical
 
 
 @dataclass(frozen=True)
@@ -104,29 +111,38 @@ class Fade:
     roughness: float
 
     def weights(self, count: int) -> tuple[Tensor, Tensor]:
-        """Return the gains [count] that fade out and in: equal gain for equal sounds, equal power for unrelated ones,
-        and for others what keeps the power steady."""
-        rising = (torch.arange(count) + 0.5) / max(count, 1)
-        falling = 1 - rising
-        power = (falling.square() + rising.square() + 2 * self.correlation * falling * rising).rsqrt()
-        return falling * power, rising * power
+        """Return the gains [count] with which the two sounds fade out and in."""
+        falling, rising = _weights(torch.tensor([self.correlation]), count)
+        return falling[0], rising[0]
 
 
-def find_fades(outgoing: Tensor, incoming: Tensor, low: int, high: int, scales: Sequence[Scale]) -> list[Fade]:
-    """Return the possible cross-fades from outgoing [N] to incoming [N], mono at 24 kHz on one time line, that lie
-    between the samples `low` and `high`: `FADES` long, every `GRID` samples. If all are too long, one from end to end.
+def _weights(correlations: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return gains that fade out and in, [Q, count] each, for sounds of the given correlations [Q].
+
+    They are those of equal gain for equal sounds and of equal power for unrelated ones; others are in between, so that
+    the power is steady.
     """
-    lengths = [length for length in FADES if length <= high - low] or [high - low]
+    rising = ((torch.arange(count) + 0.5) / max(count, 1))[None]
+    falling = 1 - rising
+    scale = (falling.square() + rising.square() + 2 * correlations[:, None] * falling * rising).rsqrt()
+    return falling * scale, rising * scale
+
+
+def find_fade(outgoing: Tensor, incoming: Tensor, low: int, high: int, scales: Sequence[Scale]) -> Fade:
+    """Return the smoothest cross-fade from outgoing [N] to incoming [N], mono at 24 kHz on one time line, that lies
+    between the samples `low` and `high`.
+
+    Tried are those of `FADES` samples, every `GRID` samples; if all are too long, the one from `low` to `high`.
+    """
     found = []
-    for length in lengths:
-        starts = torch.arange(low, high - length + 1, GRID)
-        found += _fades(outgoing, incoming, starts, length, scales)
-    return found
+    for length in [length for length in FADES if length <= high - low] or [high - low]:
+        found += fades_at(outgoing, incoming, torch.arange(low, high - length + 1, GRID), length, scales)
+    return min(found, key=lambda fade: fade.roughness)
 
 
-def _fades(outgoing: Tensor, incoming: Tensor, starts: Tensor, length: int, scales: Sequence[Scale]) -> list[Fade]:
+def fades_at(outgoing: Tensor, incoming: Tensor, starts: Tensor, length: int, scales: Sequence[Scale]) -> list[Fade]:
     """Return the cross-fades of one length that begin at `starts` [Q]."""
-    reach = NEAR + max(scale.measure.window for scale in scales) // 2
+    reach = SEARCHED + max(scale.measure.window for scale in scales) // 2
     first, span = int(starts[0]) - reach, length + 2 * reach
     last = int(starts[-1]) + length + reach
     out, new = (
@@ -136,36 +152,24 @@ def _fades(outgoing: Tensor, incoming: Tensor, starts: Tensor, length: int, scal
     products = (out[:, inner] * new[:, inner]).sum(1)
     norms = out[:, inner].norm(dim=1) * new[:, inner].norm(dim=1)
     correlations = (products / norms.clamp(min=1e-12)).clamp(0, 1)
-    mixed = torch.cat((out[:, :reach], out.new_zeros(len(starts), length), new[:, reach + length :]), dim=1)
-    for row, correlation in enumerate(correlations.tolist()):
-        falling, rising = Fade(0, length, correlation, 0.0).weights(length)
-        mixed[row, inner] = out[row, inner] * falling + new[row, inner] * rising
+    falling, rising = _weights(correlations, length)
+    faded = out[:, inner] * falling + new[:, inner] * rising
+    mixed = torch.cat((out[:, :reach], faded, new[:, reach + length :]), dim=1)
     worst = mixed.new_zeros(len(starts))
     for scale in scales:
-        spare = reach - NEAR - scale.measure.window // 2
-        powers = _band_powers(mixed[:, spare : span - spare], scale.measure)
+        spare = reach - SEARCHED - scale.measure.window // 2
+        powers = _band_powers(mixed[:, spare : span - spare], scale.measure, scale.filters)
         worst = torch.maximum(worst, _steps(powers, scale.floor).amax(1) / scale.typical)
     return [Fade(s, s + length, c, r) for s, c, r in zip(starts.tolist(), correlations.tolist(), worst.tolist())]
 
 
-def smoothest(fades: Sequence[Fade], edge: int, margins: Sequence[int]) -> Fade:
-    """Return the smoothest cross-fade within the first of `margins` around the sample `edge`, in samples, that has one
-    of at most `SMOOTH`; without such a margin, the smoothest of all."""
-    for margin in margins:
-        inside = [fade for fade in fades if fade.start >= edge - margin and fade.end <= edge + margin]
-        best = min(inside, key=lambda fade: fade.roughness, default=None)
-        if best is not None and best.roughness <= SMOOTH:
-            return best
-    return min(fades, key=lambda fade: fade.roughness)
-
-
-def _blocks(mono: Tensor, measure: Measure) -> Iterator[Tensor]:
+def _blocks(mono: Tensor, measure: Measure, filters: Tensor) -> Iterator[Tensor]:
     """Yield the band powers of mono [N], [F, bands] at a time; each block begins with the last window of the one
     before it. Only windows within the recording count."""
     count = (mono.shape[0] - measure.window) // measure.hop + 1
     for first in range(0, count - 1, BLOCK):
         last = min(first + BLOCK, count - 1)
-        yield _band_powers(mono[None, first * measure.hop : last * measure.hop + measure.window], measure)[0]
+        yield _band_powers(mono[None, first * measure.hop : last * measure.hop + measure.window], measure, filters)[0]
 
 
 def cut_padded(samples: Tensor, start: int, end: int) -> Tensor:
@@ -176,11 +180,11 @@ def cut_padded(samples: Tensor, start: int, end: int) -> Tensor:
     return torch.nn.functional.pad(inner, (before, end - start - before - inner.shape[-1]))
 
 
-def _band_powers(signals: Tensor, measure: Measure) -> Tensor:
+def _band_powers(signals: Tensor, measure: Measure, filters: Tensor) -> Tensor:
     """Return the power in the mel bands: [Q, N] -> [Q, F, bands], N at least one window."""
     frames = signals.unfold(1, measure.window, measure.hop)  # [Q, F, window]
-    spectrum = torch.fft.rfft(frames * torch.hann_window(measure.window))
-    return spectrum.abs().square() @ _filters(measure)
+    spectrum = torch.fft.rfft(frames * torch.hann_window(measure.window))  # [Q, F, bins]
+    return (spectrum.real.square() + spectrum.imag.square()) @ filters
 
 
 def _steps(powers: Tensor, floor: float) -> Tensor:

@@ -14,7 +14,7 @@ the tone of a room. Nothing here hides that.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,14 +24,14 @@ from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..errors import AudioError
 from ..types import Waveform
 from .joins import fade
-from .joints import Fade, Scale, cut_padded, find_fades, roughness, scales_of, smoothest
+from .joints import FADES, SMOOTH, Fade, Scale, cut_padded, find_fade, roughness, scales_of
 from .loudness import to_mono
 from .patch_levels import in_channels, levelled
 from .patches import SHORT, Patch, Place, at_rate, check_patches, places_of
 from .resample import resample
 
 CUT_REACH = HOP // 2  # a deletion without decoded audio is joined at most 20 ms from its place
-PAD = 2 * HOP  # more than the search looks beyond a cross-fade
+PAD = 3 * HOP  # more than the search looks beyond a cross-fade
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,15 @@ def _overlay(source: _Source, place: Place, gain: float, margins: Sequence[int])
     left = right = None
     if place.left:
         recorded = _aligned(source.mono, patch.start * HOP - edge, decoded)
-        left = smoothest(find_fades(recorded, decoded, edge - place.left, edge, source.scales), edge, margins)
+        ranges = [(edge - far, edge - near) for near, far in _rings(margins, place.left)]
+        left = _smooth_enough(recorded, decoded, ranges, source.scales)
     if place.right:
         recorded = _aligned(source.mono, patch.end * HOP - end, decoded)
-        right = smoothest(find_fades(decoded, recorded, end, end + place.right, source.scales), end, margins)
+        ranges = [(end + near, end + far) for near, far in _rings(margins, place.right)]
+        right = _smooth_enough(decoded, recorded, ranges, source.scales)
     if patch.new == 0 and left and right:
-        inner = max(roughness(decoded, edge, edge, scale) for scale in source.scales)
         cut = _best_cut(source, place)
-        if cut.roughness <= max(left.roughness, right.roughness, inner):
+        if cut.roughness <= max(left.roughness, right.roughness, SMOOTH):
             return _cut_overlay(source, place, cut)
     return _decoded_overlay(source, place, level, left, right)
 
@@ -167,6 +168,29 @@ def _aligned(mono: Tensor, start: int, like: Tensor) -> Tensor:
     return cut_padded(mono, start, start + like.shape[0])
 
 
+def _rings(margins: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
+    """Yield what each margin adds to the one before it, as (nearest, farthest) distances from a patch of at most
+    `room` samples. They overlap by the longest cross-fade."""
+    last = 0
+    for margin in margins:
+        farthest = min(margin, room)
+        if farthest > last:
+            yield max(0, last - max(FADES)), farthest
+        last = farthest
+
+
+def _smooth_enough(
+    outgoing: Tensor, incoming: Tensor, ranges: Sequence[tuple[int, int]], scales: Sequence[Scale]
+) -> Fade:
+    """Return the smoothest cross-fade within the first ranges, up to the first one that has one of at most `SMOOTH`."""
+    found: list[Fade] = []
+    for low, high in ranges:
+        found.append(find_fade(outgoing, incoming, low, high, scales))
+        if found[-1].roughness <= SMOOTH:
+            break
+    return min(found, key=lambda fade: fade.roughness)
+
+
 def _best_cut(source: _Source, place: Place) -> Fade:
     """Return the smoothest cross-fade of the recording with itself around sample 0, the place of a deletion."""
     patch, reach = place.patch, CUT_REACH + PAD
@@ -174,8 +198,7 @@ def _best_cut(source: _Source, place: Place) -> Fade:
         cut_padded(source.mono, frame * HOP - reach, frame * HOP + reach) for frame in (patch.start, patch.end)
     )
     low, high = (min(CUT_REACH, room) for room in (place.left, place.right))
-    fades = find_fades(before, after, reach - low, reach + high, source.scales)
-    best = min(fades, key=lambda fade: fade.roughness)
+    best = find_fade(before, after, reach - low, reach + high, source.scales)
     return replace(best, start=best.start - reach, end=best.end - reach)
 
 
