@@ -92,7 +92,7 @@ def run_redo(options: argparse.Namespace) -> None:
     if bool(options.span) == bool(options.words):
         raise InputError("redo needs either --words or --span: say which words to speak again")
     text = _text(options.text, "--text")
-    request = _request(options, text, text, words=options.words or "")
+    request = _request(options, text, text, again=options.words or "")
     engine, start = load_engine(options), time.perf_counter()
     tools = _tools(engine)
     prepared = prepare_edit(engine, request, tools.encode)

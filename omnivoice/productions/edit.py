@@ -42,19 +42,21 @@ Decode = Callable[[Tensor], Tensor]
 class EditRequest:
     """A recording, what it says, and what it is to say.
 
-    recording: [C, N] of any rate. old_text: its transcript. new_text: the same with some words changed. spans: (start,
-    end) in seconds of the words to open, one for each change, in order; () = they are looked for. With equal texts, the
-    spans are spoken again. word_times: of the words of the transcript, from a recogniser; () = they are estimated.
-    seconds: the length of the new words, if there is one change; None = at the pace of the recording. codes: of the
-    recording, [K, T] int64, if they are known, such as those of speech that the model itself made; None = encoded.
-    order: of the codebooks, see `generate.filling`. quick: half as many steps. context_seconds: the least sound that
-    the model is shown, as far as the recording has it. The others are as in `GenerationRequest`.
+    recording: [C, N] of any rate. old_text: its transcript. new_text: the same with some words changed. spans:
+    (start, end) in seconds of the words to open, one for each change, in order; () = they are looked for. With
+    equal texts, the spans are spoken again, or else the words `again`, as they stand in the transcript. word_times:
+    of the words of the transcript, from a recogniser; () = they are estimated. seconds: the length of the new
+    words, if there is one change; None = at the pace of the recording. codes: of the recording, [K, T] int64, if
+    they are known, such as those of speech that the model itself made; None = encoded. order: of the codebooks, see
+    `generate.filling`. quick: half as many steps. context_seconds: the least sound that the model is shown, as far
+    as the recording has it. The others are as in `GenerationRequest`.
     """
 
     recording: Waveform
     old_text: str
     new_text: str
     spans: tuple[tuple[float, float], ...] = ()
+    again: str = ""
     word_times: tuple[TimedWord, ...] = ()
     seconds: float | None = None
     codes: Tensor | None = None
@@ -205,6 +207,7 @@ def prepare_edit(engine: Engine, request: EditRequest, encode: Encode) -> Prepar
         request.new_text,
         engine.rules,
         spans=request.spans,
+        again=request.again,
         word_times=request.word_times,
         seconds=request.seconds,
     )

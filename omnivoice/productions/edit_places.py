@@ -13,6 +13,7 @@ from ..intake.limits import check_number, shown
 from ..text.characters import is_spoken
 from ..text.duration import text_weight
 from ..text.rules import TextRules
+from ..text.word_errors import spoken_words
 from .edit_sound import Sound
 from .edit_windows import PlacedText, Range
 from .timings import TimedWord, estimated_words, sounding, words_of
@@ -52,6 +53,7 @@ def found_words(
     rules: TextRules,
     *,
     spans: Sequence[tuple[float, float]] = (),
+    again: str = "",
     word_times: Sequence[TimedWord] = (),
     seconds: float | None = None,
 ) -> FoundWords:
@@ -66,9 +68,13 @@ def found_words(
     times = tuple(estimated_words(old_text, first / SAMPLE_RATE, last / SAMPLE_RATE, rules))
     old, new = PlacedText.of(old_text, old_words), PlacedText.of(new_text, new_words)
     if old_words == new_words:
+        if again:
+            return FoundWords(old, new, times, (_spoken_again(sound, times, named_words(old.words, again)),))
         if not spans:
             raise InputError("nothing to change: the two texts say the same; to speak words again, use redo")
         return FoundWords(old, new, times, tuple(_given(times, span) for span in spans))
+    if again:
+        raise InputError("words can be spoken again where both texts are the same: leave out the new text")
     pace = (last - first) / HOP / text_weight(old_text)
     found = []
     for kind, i0, i1, j0, j1 in SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes():
@@ -93,6 +99,42 @@ def _given(times: Sequence[TimedWord], span: tuple[float, float]) -> Span:
     start, end = round(span[0] * FRAME_RATE), max(round(span[0] * FRAME_RATE) + 1, round(span[1] * FRAME_RATE))
     words = inside[0], inside[-1] + 1
     return Span(words, words, start, end, end - start, "given")
+
+
+def named_words(words: Sequence[str], named: str) -> Range:
+    """Return the places [first, end) of words that are named as they stand in the text, in any case and punctuation.
+
+    Words that the text has several times are numbered: "blue letters#2" are the second ones. Raises InputError.
+    """
+    plain, _, number = named.partition("#")
+    wanted, every = spoken_words(plain), [spoken_words(word) for word in words]
+    found = []
+    for first in range(len(words)):
+        end, said = first, list[str]()
+        while end < len(words) and len(said) < len(wanted):
+            said += every[end]
+            end += 1
+        if wanted and said == wanted and every[first]:
+            found.append((first, end))
+    if not found:
+        raise InputError(f"the words {shown(plain)} are not in the transcript: write them as they stand there")
+    if not number:
+        if len(found) > 1:
+            raise InputError(
+                f"the words {shown(plain)} are {len(found)} times in the transcript: write {plain.strip()}#1 for the "
+                f"first, {plain.strip()}#2 for the second"
+            )
+        return found[0]
+    if not number.strip().isdecimal() or not 1 <= int(number) <= len(found):
+        raise InputError(f"the number after # must be 1-{len(found)}, got {shown(number)}")
+    return found[int(number) - 1]
+
+
+def _spoken_again(sound: Sound, times: Sequence[TimedWord], words: Range) -> Span:
+    """Return the span of words that are spoken again."""
+    start = max(0, int(times[words[0]].start * FRAME_RATE - WIDER))
+    end = min(sound.frames, math.ceil(times[words[1] - 1].end * FRAME_RATE + WIDER))
+    return Span(words, words, start, end, end - start, "estimated")
 
 
 def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range) -> tuple[int, int]:

@@ -151,8 +151,8 @@ def test_known_codes_are_not_encoded_again(engine: Engine) -> None:
 
 def test_a_word_in_a_long_recording_opens_only_its_sentence(engine: Engine) -> None:
     """The model is shown the sentence and its neighbours, not the minute around them."""
-    names = "Anna Boris Clara David Emil Frida Gustav Helen Igor Julia Karl Laura Maria Nora Oscar Paula".split()
-    sentences = [f"This is the house of {name}." for name in names]
+    names = ("Anna", "Boris", "Clara", "David", "Emil", "Frida", "Gustav", "Helen", "Igor", "Julia", "Karl", "Laura")
+    sentences = [f"This is the house of {name}." for name in (*names, "Maria", "Nora", "Oscar", "Paula")]
     changed = [*sentences[:10], "This was the house of Karl.", *sentences[11:]]
     prepared = prepare_edit(
         engine, _request(_speech(40.0), " ".join(sentences), " ".join(changed)), edit_tools(engine).encode

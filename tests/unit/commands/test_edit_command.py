@@ -1,0 +1,99 @@
+"""`edit` and `redo` with a real model: files, what is kept in them, takes, times of words, and what is refused."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from tests.unit.commands.test_command_line import Run
+
+OLD, NEW = "Good morning to you all.", "Good evening to you all."
+
+
+@pytest.fixture
+def run(root: Path, checkpoint: Path, tmp_path: Path) -> Run:
+    """A folder with in.wav: 2.4 s, 44.1 kHz, stereo, 16 bits."""
+    t = np.arange(round(2.4 * 44_100)) / 44_100
+    loud = np.clip(np.sin(2 * np.pi * 2.5 * t), 0.02, None) * (t > 0.1) * (t < 2.3)
+    tone = loud * sum(np.sin(2 * np.pi * 140 * k * t) / k for k in range(1, 12))
+    noise = np.random.default_rng(0).uniform(-0.002, 0.002, (len(t), 2))
+    soundfile.write(tmp_path / "in.wav", 0.1 * tone[:, None] * [1.0, 0.8] + noise, 44_100, subtype="PCM_16")
+    return Run(root, checkpoint, tmp_path)
+
+
+def _kept_ends(first: Path, second: Path) -> tuple[int, int]:
+    """Return how many frames at the start and at the end of two files are the same, bit for bit."""
+    a, b = (soundfile.read(path, dtype="float64", always_2d=True)[0] for path in (first, second))
+    n = min(len(a), len(b))
+    differ, differ_back = (a[:n] != b[:n]).any(1), (a[::-1][:n] != b[::-1][:n]).any(1)
+    return int(differ.argmax()), int(differ_back.argmax())
+
+
+def test_a_word_is_changed_and_both_sides_stay(run: Run) -> None:
+    result = run("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "out.wav", "--seed", 3, "--quick")
+    assert result.returncode == 0, result.stderr
+    assert "“morning” became “evening” at " in result.stdout and "out.wav: " in result.stdout
+    with wave.open(str(run.folder / "out.wav")) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (44_100, 2, 2)
+    start, end = _kept_ends(run.folder / "in.wav", run.folder / "out.wav")
+    assert start > 4_410 and end > 4_410
+
+
+def test_samples_finer_than_16_bits_stay_as_they_are(run: Run) -> None:
+    samples, rate = soundfile.read(run.folder / "in.wav", dtype="float32")
+    soundfile.write(run.folder / "fine.wav", samples * np.float32(0.7), rate, subtype="FLOAT")
+    result = run("edit", "fine.wav", "--old", OLD, "--new", NEW, "-o", "out.wav", "--seed", 3, "--quick")
+    assert result.returncode == 0, result.stderr
+    start, end = _kept_ends(run.folder / "fine.wav", run.folder / "out.wav")
+    assert start > 4_410 and end > 4_410
+
+
+def test_the_same_seed_writes_the_same_file(run: Run) -> None:
+    for name in ("a.wav", "b.wav"):
+        assert run("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", name, "--seed", 3, "--quick").returncode == 0
+    assert (run.folder / "a.wav").read_bytes() == (run.folder / "b.wav").read_bytes()
+
+
+def test_words_are_spoken_again_in_several_takes(run: Run) -> None:
+    result = run(
+        "redo", "in.wav", "--text", OLD, "--words", "to you", "-o", "out.wav", "--takes", 2, "--seed", 7, "--quick"
+    )
+    assert result.returncode == 0, result.stderr
+    assert "out-1.wav: " in result.stdout and "seed 7" in result.stdout
+    assert "out-2.wav: " in result.stdout and "seed 8" in result.stdout
+    assert "“to you” spoken again" in result.stdout
+    first, second = (run.folder / f"out-{take}.wav" for take in (1, 2))
+    assert not (run.folder / "out.wav").exists()
+    assert all(end > 4_410 for end in (*_kept_ends(first, second), *_kept_ends(run.folder / "in.wav", first)))
+
+
+BAD = [
+    (("edit", "in.wav", "--old", OLD, "--new", OLD, "-o", "o.wav"), "nothing to change: "),
+    (("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "in.wav"), "the output would replace in.wav"),
+    (("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "o.mp3"), "must end in .wav"),
+    (("edit", "none.wav", "--old", OLD, "--new", NEW, "-o", "o.wav"), "none.wav"),
+    (("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "o.wav", "--span", "x"), "span must be seconds such as"),
+    (("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "o.wav", "--word-times", "in.wav"), "in.wav is not UTF-8"),
+    (("redo", "in.wav", "--text", OLD, "-o", "o.wav"), "redo needs either --words or --span"),
+    (
+        ("redo", "in.wav", "--text", OLD, "--words", "nobody", "-o", "o.wav"),
+        "the words 'nobody' are not in the transcript",
+    ),
+    (("redo", "in.wav", "--text", OLD, "--words", "to", "-o", "o.wav", "--takes", 0), "takes must be 1-16, got 0"),
+    (
+        ("redo", "in.wav", "--text", "Go on, go on, you all.", "--words", "go on", "-o", "o.wav"),
+        "the words 'go on' are 2 times in the transcript: write go on#1 for the first",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_what_is_refused(run: Run, arguments: tuple[object, ...], message: str) -> None:
+    result = run(*arguments)
+    assert result.returncode == 1
+    assert message in result.stderr and "Traceback" not in result.stderr
+    assert not (run.folder / "o.wav").exists()
