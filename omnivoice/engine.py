@@ -31,6 +31,7 @@ from .generate.estimate import (
     free_memory,
 )
 from .generate.filling import check_filling
+from .generate.filling_loss import OpenedSpeech, check_opened
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import checked_request, make_plan
@@ -254,6 +255,14 @@ class Engine:
         """
         check_filling(plans, codes, self.lm.config)
         return [each[0] for each in self._runner(free_bytes, addresses).run(plans, None, on_step, codes)]
+
+    @torch.no_grad()
+    def opened_losses(
+        self, speech: Sequence[OpenedSpeech], *, on_step: OnStep | None = None, free_bytes: int | None = None
+    ) -> list[Tensor]:
+        """Return how well the model knows the first codebook of opened frames; see `generate.filling_loss`."""
+        check_opened(speech, self.lm.config)
+        return self._runner(free_bytes).losses(speech, on_step)
 
     def _finish(self, plan: GenerationPlan, codes: Sequence[Tensor]) -> Speech:
         request, decoded = plan.request, [self._decode(chunk) for chunk in codes]

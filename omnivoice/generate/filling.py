@@ -3,7 +3,7 @@
 The model is shown the codes of a recording as its target, with the mask in the frames to fill, and the text of the
 whole. Both documents of guidance get them. `CODEBOOKS`, the default, reveals the first codebook of all opened frames,
 then the second, and so on; it works for every model. `TOGETHER` reveals all codebooks in upstream's order, which only
-models can do whose codebooks were masked independently of each other in training. `loss_test` in
+models can do whose codebooks were masked independently of each other in training. `order_loss` in
 `productions.edit_order` tells which kind a model is. Upstream has no counterpart; its closed pull request 93 showed the
 unconditional half of guidance the opened frames alone.
 """

@@ -22,9 +22,10 @@ from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
 from ..types import GenerationPlan, OnStep, Sampling
 from .estimate import MOST_ROWS, BatchSize
+from .filling_loss import UNGUIDED, OpenedSpeech, opened_losses
 from .noise import ItemNoise, fill_noise, item_noise, seeded_generator
 from .pack import Item
-from .retry import Work
+from .retry import Work, memory_in_words
 from .sample import Sampler
 
 Job = tuple[int, int]  # (plan, chunk)
@@ -64,6 +65,16 @@ class Runner:
                 for i, result in zip(batch, results):
                     codes[jobs[i][0]].append(result)
         return codes
+
+    def losses(self, speech: Sequence[OpenedSpeech], on_step: OnStep | None) -> list[Tensor]:
+        """Return what `opened_losses` returns, in batches. on_step gets (recordings done, all recordings)."""
+        found: list[Tensor] = []
+        for batch in self._batches([each.item for each in speech], UNGUIDED, self.rows_per_batch):
+            with memory_in_words(self.sampler.device):
+                found += opened_losses(self.sampler, [speech[i] for i in batch])
+            if on_step is not None:
+                on_step(len(found), len(speech))
+        return found
 
     def batches(self, plans: Sequence[GenerationPlan]) -> Iterator[BatchSize]:
         """Yield what `run` packs together, in its order, without running anything: only the number of codes matters."""

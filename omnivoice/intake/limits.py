@@ -135,6 +135,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "duration": Limit(0, 600, above_low=True),
         "seed": Limit(0, 2**64 - 1, integer=True),
         "retries": Limit(0, 16, integer=True),
+        "clips": Limit(1, 10_000, integer=True),
         "takes": Limit(1, 16, integer=True),
         "take": Limit(0, 16, integer=True),
         "pad_seconds": Limit(0, 10),
