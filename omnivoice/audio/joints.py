@@ -23,6 +23,7 @@ from ..constants import SAMPLE_RATE
 
 NEAR = SAMPLE_RATE // 20  # 50 ms on either side of a cross-fade
 SPEECH_DB = -40.0  # windows at most that much below the loudest one hold speech
+LEAST_FLOOR = 1e-8  # of a band's power, in silent recordings: below the noise of 16 bits
 PERCENTILE = 0.95
 LEAST_STEP_DB = 1.0  # of a recording that hardly changes, such as a tone
 USUAL_STEP_DB = 6.0  # of a recording with too little speech to tell
@@ -70,12 +71,12 @@ def scale_of(mono: Tensor, measure: Measure = STANDARD) -> Scale:
     """
     filters = _filters(measure)
     loudest_band = max((float(powers.max()) for powers in _blocks(mono, measure, filters)), default=0.0)
-    floor = max(loudest_band * 10 ** (measure.floor_db / 10), 1e-20)
+    floor = max(loudest_band * 10 ** (measure.floor_db / 10), LEAST_FLOOR)
     blocks = [(powers.sum(1)[1:], _steps(powers, floor)) for powers in _blocks(mono, measure, filters)]
     if not blocks:
         return Scale(measure, filters, floor, USUAL_STEP_DB)
     levels, steps = (torch.cat(parts) for parts in zip(*blocks))
-    speech = steps[levels > max(float(levels.max()) * 10 ** (SPEECH_DB / 10), 1e-20)].sort().values
+    speech = steps[levels > max(float(levels.max()) * 10 ** (SPEECH_DB / 10), LEAST_FLOOR)].sort().values
     if speech.numel() < FEWEST_STEPS:
         return Scale(measure, filters, floor, USUAL_STEP_DB)
     return Scale(measure, filters, floor, max(LEAST_STEP_DB, float(speech[int(PERCENTILE * (speech.numel() - 1))])))
@@ -91,10 +92,9 @@ def roughness(mono: Tensor, start: int, end: int, scale: Scale) -> float:
     multiple of the typical step. What lies beyond the ends of mono does not count."""
     measure = scale.measure
     first, last = max(0, start - NEAR), min(mono.shape[0], end + NEAR)
-    reach = measure.window // 2
-    around = cut_padded(mono, first - reach, last + reach)
     if last - first < measure.hop:
         return 0.0
+    around = cut_padded(mono, first - measure.window // 2, last + measure.window // 2)
     return float(_steps(_band_powers(around[None], measure, scale.filters)[0], scale.floor).max()) / scale.typical
 
 

@@ -1,9 +1,8 @@
 """Patches: decoded frames that replace frames of a recording, and where they lie in it and in the result.
 
-Frame f of a recording begins at its sample round(f * rate / 25), halves upwards. What follows a patch moves by
-round(d * rate / 25) samples, where d is the number of frames that it and all patches before it have added or, if
-negative, taken away. So lengths are exact at every rate, and several patches do not add up their rounding. A last frame
-of which the recording has only a part counts as a whole one if a patch replaces it.
+Frame f of a recording begins at its sample round(f * rate / 25). What follows a patch moves by round(d * rate / 25)
+samples, where d is the number of frames that it and all patches before it have added or, if negative, taken away. So
+lengths are exact at every rate, and several patches do not add up their rounding.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def check_patches(patches: Sequence[Patch], frames: int) -> None:
 
 
 def at(frames: int, rate: int) -> int:
-    """Return how many samples `frames` frames have, halves rounded upwards."""
+    """Return how many samples `frames` frames have, rounded; a half does not occur."""
     return (2 * frames * rate + FRAME_RATE) // (2 * FRAME_RATE)
 
 
@@ -95,7 +94,7 @@ def at_rate(samples: int, rate: int) -> int:
 
 
 def places_of(patches: Sequence[Patch], rate: int, N: int, most_frames: int) -> list[Place]:
-    """Return the places of the patches in a recording of N samples.
+    """Return the places of the patches in a recording of N samples, which has all their frames.
 
     Patches that touch become one. Margins have at most `most_frames` frames, and no more than were decoded; two patches
     have half of what is between them each. Where nothing was decoded they have 5 ms.
@@ -103,7 +102,7 @@ def places_of(patches: Sequence[Patch], rate: int, N: int, most_frames: int) -> 
     merged = _merged(patches)
     found, added = [], 0
     for index, (first, last, patch) in enumerate(merged):
-        old_start, old_end = min(at(patch.start, rate), N), min(at(patch.end, rate), N)
+        old_start, old_end = at(patch.start, rate), at(patch.end, rate)
         left, right = patch.start * HOP, (N - old_end) * SAMPLE_RATE // rate
         if index > 0:
             left = (patch.start - merged[index - 1][2].end) * HOP // 2 - SPARE
@@ -118,8 +117,8 @@ def places_of(patches: Sequence[Patch], rate: int, N: int, most_frames: int) -> 
                 last=last,
                 old_start=old_start,
                 old_end=old_end,
-                start=at(patch.start, rate) + shift,
-                end=at(patch.end, rate) + shift_after,
+                start=old_start + shift,
+                end=old_end + shift_after,
                 shift=shift,
                 shift_after=shift_after,
                 left=min(left, min(patch.before, most_frames) * HOP or SHORT),

@@ -6,9 +6,9 @@ place of these frames. Outside them and their margins, the result has the record
 own rate and in its own channels. A margin is a place just outside the frames where a cross-fade joins the two; `joints`
 finds where it is smoothest. A deletion may do without decoded audio: the recording is then joined with itself.
 
-Decoded audio is mono, with a bandwidth of 12 kHz. It gets the level of the recording around it in each channel, but it
-has neither the width of the recording nor its sound above 12 kHz, and a codec of speech keeps little of the noise and
-the tone of a room. Nothing here hides that.
+Decoded audio is mono, with a bandwidth of 12 kHz. It gets the level of the recording around it in each channel and its
+noise above 12 kHz, but neither the width of a stereo recording nor the sound of a voice above 12 kHz, and a codec of
+speech keeps little of the noise and the tone of a room. Nothing here hides that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from torch import Tensor
 from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..errors import AudioError
 from ..types import Waveform
+from .air import air
 from .joins import fade
 from .joints import FADES, SMOOTH, Fade, Scale, cut_padded, find_fade, roughness, scales_of
 from .loudness import to_mono
 from .patch_levels import in_channels, levelled
-from .patches import SHORT, Patch, Place, at_rate, check_patches, places_of
+from .patches import SHORT, Patch, Place, at, at_rate, check_patches, places_of
 from .resample import resample
 
 CUT_REACH = HOP // 2  # a deletion without decoded audio is joined at most 20 ms from its place
@@ -108,20 +109,24 @@ def splice(
 
     gain: the factor by which the recording was amplified before it was encoded. margin_frames: how far from a patch
     its cross-fades may be. Where they are rough, margins grow up to `most_margin_frames`, but never into another patch:
-    two patches share what is between them. Patches that touch are joined as they are.
+    two patches share what is between them. Patches that touch are joined as they are. A last frame of which the
+    recording has only a part is filled up with silence if a patch replaces it or follows it.
     Raises AudioError for an empty recording, for samples that are NaN or infinite, for a rate outside 4,000-384,000 Hz,
     for patches that overlap or are not within the recording, and for decoded audio of another length.
     """
     _check(recording, patches, gain, margin_frames, most_margin_frames)
-    rate, samples = recording.sample_rate, recording.samples
+    rate, N = recording.sample_rate, recording.samples.shape[1]
+    missing = max(0, at(patches[-1].end, rate) - N) if patches else 0
+    samples = torch.nn.functional.pad(recording.samples, (0, missing))
     mixed = to_mono(samples)[0]
     mono = resample(mixed, rate, SAMPLE_RATE)[0]
     source = _Source(samples, rate, mixed, mono, scales_of(mono))
-    places = places_of(patches, rate, samples.shape[1], most_margin_frames)
+    places = places_of(patches, rate, N + missing, most_margin_frames)
     margins = range(margin_frames * HOP, most_margin_frames * HOP + 1, HOP)
     overlays = [_overlay(source, place, gain, margins) for place in places]
     result, kept = _assembled(samples, places, overlays)
     waveform = Waveform(result, rate)
+    kept = [replace(piece, end=min(piece.end, N)) for piece in kept if piece.start < N]
     return Spliced(waveform, _measured(waveform, overlays, source.scales[0]), tuple(kept))
 
 
@@ -240,6 +245,7 @@ def _decoded_overlay(source: _Source, place: Place, decoded: Tensor, left: Fade 
         add[resume - first :], keep[resume - first :] = right.weights(last - resume)
         joints.append((place.last, "right", resume, last))
     samples = in_channels(voice, source.samples, source.mixed, *near)
+    samples += air(source.samples, rate, place.old_start, place.old_end, last - first)
     return _Overlay(first, samples, add, keep, until, resume, tuple(joints))
 
 
@@ -257,7 +263,7 @@ def _assembled(samples: Tensor, places: Sequence[Place], overlays: Sequence[_Ove
     """Return the result [C, M] of a recording [C, N], and what it has kept."""
     C, N = samples.shape
     shift = places[-1].shift_after if places else 0
-    result = samples.new_zeros(C, max(N + shift, places[-1].end if places else 0))
+    result = samples.new_zeros(C, N + shift)
     starts = [0, *(overlay.resume for overlay in overlays)]
     ends = [*(overlay.until for overlay in overlays), N + shift]
     shifts = [0, *(place.shift_after for place in places)]
