@@ -62,11 +62,12 @@ class Dialogue(io.ComfyNode):
     def execute(cls, model: object, **inputs: object) -> io.NodeOutput:
         dialogue = inputs_of.dialogue_from(model, inputs, cls.hidden.unique_id)
         host.progress.warn(dialogue.warnings, cls.hidden.unique_id, summary=inputs_of.summary(dialogue))
-        timed = timed_lines(dialogue.lines, host.models.loaded(model).engine.rules)
+        rules = host.models.loaded(model).engine.rules
+        timed = timed_lines(dialogue.lines, rules)
         return io.NodeOutput(
             host.values.audio_from(dialogue.waveform),
             inputs_of.audio_of(dialogue.lines),
             timings_json(timed, dialogue.waveform.seconds),
-            srt_of(timed),
+            srt_of(timed, rules),
             inputs_of.report(dialogue),
         )

@@ -115,4 +115,4 @@ def _write(output: Path, dialogue: Dialogue, rules: TextRules) -> None:
     lines = timed_lines(dialogue.lines, rules)
     write_wav(output, dialogue.waveform)
     write_atomic(output.with_name(f"{output.name}.json"), timings_json(lines, dialogue.waveform.seconds).encode())
-    write_atomic(output.with_name(f"{output.name}.srt"), srt_of(lines).encode())
+    write_atomic(output.with_name(f"{output.name}.srt"), srt_of(lines, rules).encode())

@@ -185,16 +185,21 @@ def _times(row: Any) -> tuple[float, float]:
     return start, end
 
 
-def srt_of(lines: Sequence[TimedLine], *, words: bool = False) -> str:
-    """Return the lines, or each word, as SRT. Pauses and markup are left out."""
+def srt_of(lines: Sequence[TimedLine], rules: TextRules = PUBLISHED, *, words: bool = False) -> str:
+    """Return the lines, or each word, as SRT. Pauses and markup are left out.
+
+    rules: of the model that speaks, whose own tokens stay although they look like markup.
+    """
     if not words:
-        return srt_text([_cue(i, line.start, line.end, line.text, line.speaker) for i, line in enumerate(lines, 1)])
-    every = [word for line in lines for word in line.words]
-    return srt_text([_cue(i, word.start, word.end, word.word, None) for i, word in enumerate(every, 1)])
+        rows = [(line.start, line.end, line.text, line.speaker) for line in lines]
+    else:
+        rows = [(word.start, word.end, word.word, None) for line in lines for word in line.words]
+    return srt_text([_cue(i, *row, rules) for i, row in enumerate(rows, 1)])
 
 
-def _cue(number: int, start: float, end: float, text: str, speaker: str | None) -> Cue:
-    shown_text = " ".join(without_markup(PAUSE.sub(" ", text), Removed()).split())
+def _cue(number: int, start: float, end: float, text: str, speaker: str | None, rules: TextRules) -> Cue:
+    bare = rules.restored(without_markup(PAUSE.sub(" ", rules.shielded(text)), Removed()))
+    shown_text = " ".join(bare.split())
     return Cue(number, round(start * 1000), round(end * 1000), shown_text, speaker)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from omnivoice.errors import TextError
 from omnivoice.productions.subtitle_parser import parse_subtitles
-from omnivoice.productions.timings import estimated_words, words_of
+from omnivoice.productions.timings import TimedLine, TimedWord, estimated_words, srt_of, words_of
 from omnivoice.text.own_tokens import OwnToken, OwnTokens
 from omnivoice.text.rules import TextRules
 from omnivoice.text.script import parse_script
@@ -72,3 +72,10 @@ def test_two_turns_share_the_time_without_the_tokens(token: str) -> None:
 def test_a_cue_of_a_token_alone_is_named(token: str) -> None:
     made = parse_subtitles(f"1\n00:00:01,000 --> 00:00:03,000\n{token}\n", [], RULES)
     assert made.cues == () and [one.text for one in made.unspoken] == [token]
+
+
+@pytest.mark.parametrize("token", [*NAMES, "[whisper]", "[pause-s]"])
+def test_subtitles_of_what_was_spoken_keep_them(token: str) -> None:
+    line = TimedLine(f"{token} Hello <i>there</i>. [pause 1s]", 0.0, 1.0, words=(TimedWord(f"Hello{token}", 0.0, 0.5),))
+    assert srt_of([line], RULES).splitlines()[2] == f"{token} Hello there."
+    assert srt_of([line], RULES, words=True).splitlines()[2] == f"Hello{token}"
