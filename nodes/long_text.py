@@ -68,12 +68,13 @@ class LongText(io.ComfyNode):
     @host.values.guarded
     def execute(cls, model: object, **inputs: object) -> io.NodeOutput:
         request, name, retries = inputs_of.request_from_inputs(inputs)
-        spoken = host.long_text.speak(host.models.loaded(model), request, name, retries, cls.hidden.unique_id)
+        loaded = host.models.loaded(model)
+        spoken = host.long_text.speak(loaded, request, name, retries, cls.hidden.unique_id)
         host.progress.warn(spoken.warnings, cls.hidden.unique_id, summary=inputs_of.summary(spoken))
         return io.NodeOutput(
             host.values.audio_from(spoken.waveform),
             spoken.timings,
-            srt_of(spoken.lines),
+            srt_of(spoken.lines, loaded.engine.rules),
             inputs_of.report(spoken),
             ui=spoken.heard,
         )

@@ -147,18 +147,19 @@ class Dictionary:
 class GenerationRequest:
     """One text to speak, and how. `generate/plan.py` checks every value.
 
-    voice: the voice to clone. design: a described voice, as attributes or as a string of them. With both, the voice
-    has more influence; with neither, the model chooses a voice. language: an id, a tag such as en-US, a name or an
-    alias; None = the model guesses from the text. seed: up to 64 bits; None = a new one, which is reported.
-    speed: a factor, None = 1. duration: seconds; overrides speed. exact_length: make the output exactly
-    round(duration * 24000) samples long, including pads and gaps. denoise: ask for clean speech where the voice's
-    recording is noisy. post_process: shorten silences. pad_seconds, fade_seconds: silence added at each end, and the
-    fade there. chunking: "sentences" or "upstream"; a text estimated at more than chunk_threshold_seconds is split
-    into chunks of about chunk_seconds. text_as_written: speak the text as it is written, with every symbol and without
+    voice: the voice to clone. design: a described voice, as attributes or as a string of them. With both, the voice has
+    more influence; with neither, the model chooses a voice. language: an id, a tag such as en-US, a name or an alias;
+    None = the model guesses from the text. seed: up to 64 bits; None = a new one, which is reported. speed: a factor,
+    None = 1. duration: seconds; overrides speed. exact_length: make the output exactly round(duration * 24000) samples
+    long, including pads and gaps. denoise: ask for clean speech where the voice's recording is noisy. post_process:
+    shorten silences. pad_seconds, fade_seconds: silence added at each end, and the fade there. chunking: "sentences" or
+    "upstream"; a text estimated at more than chunk_threshold_seconds is split into chunks of about chunk_seconds.
+    first_seconds: end the first chunk of "sentences" with the first sentence that brings it to this length, so that it
+    is ready early; 0 = as the others. text_as_written: speak the text as it is written, with every symbol and without
     reading pauses from it; None: as the model says, which is False for the published one. normalise: speak numbers,
     symbols and abbreviations as words, by the rules of the language. dictionary: replaces words of the text before
-    anything else is done to it. given: names of settings, also of `sampling`, that
-    must stay although they are defaults; a model may recommend others in place of those.
+    anything else is done to it. given: names of settings, also of `sampling`, that must stay although they are
+    defaults; a model may recommend others in place of those.
     """
 
     text: str
@@ -177,6 +178,7 @@ class GenerationRequest:
     chunking: str = "sentences"
     chunk_seconds: float = 15.0
     chunk_threshold_seconds: float = 30.0
+    first_seconds: float = 0.0
     text_as_written: bool | None = None
     normalise: bool = False
     dictionary: Dictionary | None = None

@@ -8,7 +8,7 @@ results (`executed`); web/long_text.js plays the parts one after another.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import comfy.model_management as mm
@@ -26,7 +26,7 @@ from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.intake.paths import check_file_name
 from ...omnivoice.productions.keys import with_retries
 from ...omnivoice.productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
-from ...omnivoice.productions.long_plan import LongPlan, plan_long
+from ...omnivoice.productions.long_plan import FIRST_SECONDS, LongPlan, plan_long
 from ...omnivoice.productions.long_times import long_timings, timed_parts
 from ...omnivoice.productions.parts import PartStore
 from ...omnivoice.productions.takes import SpeakWithRetries
@@ -71,7 +71,7 @@ def speak(
 
     retries: how often a part with a fault is spoken again.
     """
-    long = plan_long(request, model.engine.plan)
+    long = plan_long(replace(request, first_seconds=FIRST_SECONDS), model.engine.plan)
     store = PartStore(Path(folder_paths.get_output_directory()) / FOLDER / name)
     run = _Run(model, len(long.parts), node_id)
     speaking, identity = SpeakWithRetries(run.speak, retries), with_retries(model.identity, retries)

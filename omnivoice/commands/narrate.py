@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +21,7 @@ from ..intake.riff import pcm16_head
 from ..productions.kept import parts_folder
 from ..productions.keys import with_retries
 from ..productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
-from ..productions.long_plan import plan_long
+from ..productions.long_plan import FIRST_SECONDS, plan_long
 from ..productions.long_times import chapter_marks, long_timings, timed_parts
 from ..productions.parts import PartsInMemory, PartStore
 from ..productions.redo import parse_redo
@@ -96,7 +97,7 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
 def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) -> None:
     """Speak a text to standard output as a WAV file of unknown length, each part as soon as it is made."""
     out = standard_output()
-    long, store = plan_long(request, engine.plan), PartsInMemory()
+    long, store = plan_long(replace(request, first_seconds=FIRST_SECONDS), engine.plan), PartsInMemory()
     out.write(pcm16_head(None, SAMPLE_RATE))
     out.flush()
 

@@ -43,9 +43,11 @@ def plan_chunks(request: GenerationRequest, pieces: Sequence[Piece], tail_sample
     cuts = [
         _cut(request, piece.text, n) if n > threshold else [join_lines(piece.text)] for piece, n in zip(pieces, frames)
     ]
+    if request.first_seconds and request.chunking == "sentences":
+        cuts[0] = _cut(request, pieces[0].text, frames[0], first_seconds=request.first_seconds)
     pauses = [round(piece.pause_seconds * SAMPLE_RATE) for piece in pieces]
     _check_duration(request, cuts, sum(pauses) + tail_samples)
-    chunked = len(pieces) > 1 or frames[0] > threshold
+    chunked = len(pieces) > 1 or frames[0] > threshold or len(cuts[0]) > 1
     if chunked and request.chunking == "upstream":
         speed = sum(estimates) / sum(frames) * _speed(request)
         return _estimated(cuts, pauses, request.voice, speed, as_upstream=True), True
@@ -70,12 +72,13 @@ def _speed(request: GenerationRequest) -> float:
     return 1.0 if request.duration else request.speed or 1.0
 
 
-def _cut(request: GenerationRequest, lines: str, frames: float) -> list[str]:
-    """Split a text of estimated `frames` into pieces of about `chunk_seconds`."""
+def _cut(request: GenerationRequest, lines: str, frames: float, *, first_seconds: float = 0.0) -> list[str]:
+    """Split a text of estimated `frames` into pieces of about `chunk_seconds`, the first of about `first_seconds`."""
     text, wanted = join_lines(lines), request.chunk_seconds * FRAME_RATE
     if request.chunking == "upstream":
         return chunk_upstream(text, int(wanted / (frames / len(text))))
-    return chunk_sentences(lines, max_weight=wanted * text_weight(text) / frames)
+    weight = text_weight(text) / frames
+    return chunk_sentences(lines, max_weight=wanted * weight, first_weight=first_seconds * FRAME_RATE * weight)
 
 
 def _reference(voice: VoicePrompt | None) -> tuple[str, int] | None:

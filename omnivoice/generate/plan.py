@@ -30,7 +30,7 @@ from .written import check_dictionary, written_text
 
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
-NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds")
+NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "first_seconds")
 SWITCHES = ("exact_length", "denoise", "post_process", "normalise")
 
 

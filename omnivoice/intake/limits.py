@@ -142,6 +142,7 @@ LIMITS: Mapping[str, Limit] = MappingProxyType(
         "fade_seconds": Limit(0, 10),
         "chunk_seconds": Limit(3, 60),
         "chunk_threshold_seconds": Limit(3, 120),
+        "first_seconds": Limit(0, 60),
         "context_seconds": Limit(0, 30),
         "gap_seconds": Limit(0, 60),
         "total_seconds": Limit(0, MAX_TOTAL_SECONDS),

@@ -23,7 +23,7 @@ PLAN_LABELS = frozenset({"warnings", "notes", "respelled", "normalised", "used_e
 # What a plan has already turned into its chunks, language, instruct, seed and lengths.
 PLANNED = REQUEST_LABELS | {
     *("text", "design", "language", "seed", "speed", "duration", "exact_length", "text_as_written", "normalise"),
-    *("dictionary", "chunking", "chunk_seconds", "chunk_threshold_seconds"),
+    *("dictionary", "chunking", "chunk_seconds", "chunk_threshold_seconds", "first_seconds"),
 }
 
 

@@ -18,6 +18,7 @@ from ..types import GenerationPlan, GenerationRequest
 from .lines import PlanRequests, naming_line
 
 VOICE_FRAMES = 2 * FRAME_RATE  # the least that makes a voice, if a longer part is there
+FIRST_SECONDS = 3.0  # of the first part that is heard while the rest is made; shorter ones sound cut off
 CHAPTER_SECONDS = 1.0  # of silence before a chapter's heading, and half of it after
 NO_PAD = "pad_seconds is not used: a long text begins and ends with speech; write [pause 1s] there for silence"
 _HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+(.{1,200}?)[ \t#]*$", re.MULTILINE)
@@ -40,6 +41,11 @@ class PlannedPart:
     def frames(self) -> int:
         """Its estimated length."""
         return self.plan.chunks[0].frames
+
+    @property
+    def seconds(self) -> float:
+        """Its estimated length."""
+        return self.frames / FRAME_RATE
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,9 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
         for piece, before in ((title, CHAPTER_SECONDS), (text, CHAPTER_SECONDS / 2 if title else 0.0)):
             if not piece.strip():
                 continue
-            one = _plan_piece(replace(request, text=piece, seed=seed), plan, line if title else 0)
+            early = request.first_seconds if sum(part.seconds for part in parts) < request.first_seconds else 0.0
+            own = replace(request, text=piece, seed=seed, first_seconds=early)
+            one = _plan_piece(own, plan, line if title else 0)
             seed = one.seed if seed is None else seed
             first = tail + round(before * SAMPLE_RATE) * bool(parts)
             parts += _parts_of(one, len(titles) - 1, first, said=said, seed=seed)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..errors import InputError
-from .boundaries import CHARACTER, NEVER, PARAGRAPH, SPACE, SYLLABLE, cut_ranks
+from .boundaries import CHARACTER, NEVER, PARAGRAPH, SENTENCE, SPACE, SYLLABLE, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
 from .duration import unit_weight
@@ -27,28 +27,40 @@ _CUT_COSTS = (2.0, 1.3, 1.1, 1.0, 0.5, 0.4, 0.15, 0.05, 0.0)  # by rank, from IN
 _MUTE_COST = 10.0  # for a chunk without a letter or number, which the model would turn into noise
 
 
-def chunk_sentences(text: str, *, max_weight: float) -> list[str]:
+def chunk_sentences(text: str, *, max_weight: float, first_weight: float = 0.0) -> list[str]:
     """Return `text` in stripped chunks of at most `max_weight` (`duration.text_weight`), with line breaks joined.
 
     text: a result of `clean.speakable_lines`. Only a single word or bracket `[...]` can exceed the budget. All
-    characters except spaces are kept, in order. Raises InputError unless max_weight > 0.
+    characters except spaces are kept, in order. first_weight: if > 0, the first chunk ends with the sentence that
+    brings it to this weight, if as much text is left then. Raises InputError unless max_weight > 0.
     """
     if not max_weight > 0:
         raise InputError(f"max_weight must be > 0, got {max_weight}")
     joined, line_starts = joined_lines(text.strip())
     measure = _Measure(joined)
     budget = max(1, int(min(max_weight, 1e9) * TENTHS + 1e-6))
-    everything = (0, len(joined))
-    if measure.weight(everything) <= budget:
+    everything, first = (0, len(joined)), int(min(first_weight, 1e9) * TENTHS)
+    if measure.weight(everything) <= (min(budget, 2 * first) if first else budget):
         return [joined] if joined else []
     ranks = cut_ranks(joined, line_starts)
-    spans = [everything]
+    start = _first_end(measure, ranks, first, budget) if first else 0
+    spans = [(start, len(joined))]
     for rank in range(PARAGRAPH, NEVER, -1):  # at every good place, then evenly where there is none
         cuts = [i for i, r in enumerate(ranks) if r >= rank]
         spare = [i for i, r in enumerate(ranks) if r >= CHARACTER] if rank == SYLLABLE else []
         spans = _split(spans, measure, budget, cuts, evenly=rank <= SPACE, spare=spare)
     chunks = _pack(_merge_tiny(spans, measure, budget // MERGED_PART), measure, budget, ranks)
-    return [joined[start:end].strip() for start, end in chunks]
+    return [joined[a:b].strip() for a, b in [*([(0, start)] if start else []), *chunks]]
+
+
+def _first_end(measure: _Measure, ranks: Sequence[int], least: int, budget: int) -> int:
+    """Return the first end of a sentence that leaves at least `least` weight before and after it, and at most `budget`
+    before it; 0 if there is none."""
+    end = len(ranks)
+    ends = (i for i, rank in enumerate(ranks) if rank >= SENTENCE and measure.weight((0, i)) >= least)
+    place = next(ends, end)
+    fits = measure.weight((0, place)) <= budget and measure.weight((place, end)) >= least
+    return place if fits else 0
 
 
 class _Measure:

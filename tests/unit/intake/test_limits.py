@@ -88,6 +88,7 @@ def test_table_is_the_contract() -> None:
         "fade_seconds": (0, 10),
         "chunk_seconds": (3, 60),
         "chunk_threshold_seconds": (3, 120),
+        "first_seconds": (0, 60),
         "unconditional_every": (1, 64),
         "prefix_every": (1, 64),
         "strength": (-10, 10),

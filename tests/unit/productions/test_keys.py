@@ -45,6 +45,7 @@ REQUESTS: dict[str, Any] = {
     "chunking": "upstream",
     "chunk_seconds": 9.0,
     "chunk_threshold_seconds": 9.0,
+    "first_seconds": 3.0,
     "text_as_written": True,
     "normalise": True,
     "dictionary": Dictionary((DictionaryEntry("a", "b"),)),
@@ -84,6 +85,7 @@ SAMPLING: dict[str, Any] = {
     "class_temperature": 0.5,
     "unconditional_every": 2,
     "prefix_every": 2,
+    "codebook_steps": (2,) * 8,
 }
 
 

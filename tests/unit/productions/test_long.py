@@ -17,13 +17,14 @@ from omnivoice.errors import InputError, NumericError, TextError
 from omnivoice.generate.plan import make_plan
 from omnivoice.productions.lines import speech_level
 from omnivoice.productions.long import MadePart, Progress, samples_of, speak_long
-from omnivoice.productions.long_plan import plan_long
+from omnivoice.productions.long_plan import FIRST_SECONDS, plan_long
 from omnivoice.productions.parts import PartStore
 from omnivoice.productions.takes import SpeakWithRetries, with_seed
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 
 SENTENCE = "It was a long and quite remarkable sentence about the weather of number {}. "
 TEXT = "".join(SENTENCE.format(i) for i in range(40))
+LONG_TEXT = "".join(SENTENCE.format(i) for i in range(2010, 2051))  # a year surely ends a sentence
 
 
 class Stopped(Exception):
@@ -332,3 +333,38 @@ def test_a_part_that_comes_out_as_nan_is_spoken_again_or_named(tmp_path: Path, b
     assert len(made) == len(long.parts)
     (report,) = retrying.reports
     assert f"seed {bad.plan.seed} was rejected: it is NaN; seed {bad.plan.seed + 1} is used" in report
+
+
+@pytest.mark.parametrize("heading", ["", "# A chapter\n"])
+@pytest.mark.parametrize("voice", [None, VOICE])
+def test_the_first_part_that_is_heard_is_short(heading: str, voice: VoicePrompt | None) -> None:
+    request = GenerationRequest(heading + LONG_TEXT, voice=voice, seed=3)
+    plain, early = (plan_long(replace(request, first_seconds=seconds), plan) for seconds in (0.0, FIRST_SECONDS))
+    place = int(bool(heading))
+    assert early.parts[place].text == SENTENCE.format(2010).strip()
+    assert FIRST_SECONDS <= early.parts[place].seconds < 8 < plain.parts[place].seconds
+    assert all(part.seconds > 8 for part in early.parts[place + 1 :])  # only the first part
+    assert " ".join(part.text for part in early.parts) == " ".join(part.text for part in plain.parts)
+
+
+@pytest.mark.parametrize("text", ["Oh. No. Yes.", "It is late.", "[pause 1s] One. [pause 2s] " + LONG_TEXT])
+def test_a_text_without_a_long_first_sentence_stays_as_it_is(text: str) -> None:
+    request = GenerationRequest(text, voice=VOICE, seed=3)
+    plain, early = (plan_long(replace(request, first_seconds=seconds), plan) for seconds in (0.0, FIRST_SECONDS))
+    assert early.parts[0].text == plain.parts[0].text
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 2, 5])
+def test_a_stopped_run_with_a_short_first_part_gives_the_same_bytes(tmp_path: Path, stop_after: int) -> None:
+    def run(folder: Path, parts: int) -> Tensor:
+        store, long = (
+            PartStore(folder),
+            plan_long(GenerationRequest(LONG_TEXT, seed=3, first_seconds=FIRST_SECONDS), plan),
+        )
+        made = speak_long(long, FakeSpeech(parts), store, model="m")
+        return torch.cat(list(samples_of(made, store, tail=long.tail)))
+
+    whole = run(tmp_path / "a", 1_000_000)
+    with pytest.raises(Stopped):
+        run(tmp_path / "b", stop_after)
+    assert torch.equal(run(tmp_path / "b", 1_000_000), whole)

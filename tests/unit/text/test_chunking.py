@@ -200,3 +200,47 @@ def test_time_stays_bounded(unit: str) -> None:
 def test_recorded_long_texts_keep_their_marks(asset: Callable) -> None:
     for text, *_ in asset("chunks.json"):
         assert solid("".join(chunk_sentences(text, max_weight=20))) == solid(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("One two three four. Five six seven eight. Nine ten. " * 3, "One two three four."),
+        (
+            "Oh. No. One two three four. Five six seven eight nine.",
+            "Oh. No. One two three four.",
+        ),  # at least the weight
+        ("Dr. Smith met Mr. Jones today. They talked for an hour.", "Dr. Smith met Mr. Jones today."),
+        ("One two three four\n\nFive six seven eight nine ten.", "One two three four"),  # a line ends a sentence
+        (
+            "\u4eca\u5929\u5929\u6c14\u5f88\u597d\u3002\u6211\u4eec\u51fa\u53bb\u8d70\u8d70\u5427\u3002",
+            "\u4eca\u5929\u5929\u6c14\u5f88\u597d\u3002",
+        ),
+    ],
+)
+def test_the_first_chunk_ends_with_the_first_sentence_that_is_long_enough(text: str, first: str) -> None:
+    chunks = chunk_sentences(text, max_weight=400, first_weight=12)
+    assert chunks[0] == first
+    assert " ".join(chunks).split() == text.split() or "".join(chunks) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "One.",
+        "One two three four five six, seven eight nine ten, eleven twelve",  # one sentence
+        "One two three four five. Six.",  # too little is left
+    ],
+)
+def test_where_no_sentence_is_long_enough_the_first_chunk_is_as_without(text: str) -> None:
+    assert chunk_sentences(text, max_weight=400, first_weight=12) == chunk_sentences(text, max_weight=400)
+
+
+@settings(deadline=None)
+@given(texts, st.floats(1, 200), st.floats(0.1, 100))
+def test_with_a_short_first_chunk_nothing_is_lost(text: str, most: float, first: float) -> None:
+    plain = chunk_sentences(text, max_weight=most)
+    early = chunk_sentences(text, max_weight=most, first_weight=first)
+    assert "".join("".join(early).split()) == "".join("".join(plain).split())
+    assert all(chunk == chunk.strip() and chunk for chunk in early)
