@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..config import LMConfig
 from ..constants import FRAME_RATE
 from ..engine import Engine
 from ..errors import InputError
@@ -31,6 +32,7 @@ SPAN = 8  # frames that are opened, a third of a second
 SIDE = 4  # frames that stay known on either side, at least
 APART = 24  # frames of a recording for each span
 MOST_SPANS = 8  # in one recording
+AT_ONCE = 16  # clips whose spans are laid out together, which bounds the memory of a long list
 MARGIN = 0.5  # nats that the loss may rise when the sides are fully shown
 LEAST_SPANS = 20
 EITHER = "either"
@@ -104,13 +106,18 @@ def order_loss(
     if not used:
         found = f"got {len(clips)}, all shorter" if clips else "got none"
         raise InputError(f"the test needs clips of at least {shortest_seconds():g} s with their transcripts, {found}")
-    opened = [pair for clip in used for pair in _opened(engine, clip)]
-    losses = engine.opened_losses([one for pair in opened for one in pair], on_step=on_step, free_bytes=free_bytes)
+    for clip in used:
+        _check(clip, engine.lm.config)
+    passes, losses = 2 * sum(len(_spans(clip.codes.shape[1])) for clip in used), list[Tensor]()
+    for start in range(0, len(used), AT_ONCE):
+        opened = [one for clip in used[start : start + AT_ONCE] for pair in _opened(engine, clip) for one in pair]
+        counted = None if on_step is None else _counted(on_step, len(losses), passes)
+        losses += engine.opened_losses(opened, on_step=counted, free_bytes=free_bytes)
     first_only, fully_shown = (torch.cat(losses[way::2]).double() for way in (0, 1))
     return OrderLoss(
         first_only=float(first_only.mean()),
         fully_shown=float(fully_shown.mean()),
-        spans=len(opened),
+        spans=passes // 2,
         cells=len(first_only),
         clips=len(used),
         too_short=tuple(clip.name for clip in clips if not _spans(clip.codes.shape[1])),
@@ -130,15 +137,27 @@ def _spans(frames: int) -> list[int]:
     return [frames * i // (count + 1) - SPAN // 2 for i in range(1, count + 1)]
 
 
-def _opened(engine: Engine, clip: Clip) -> Iterator[tuple[OpenedSpeech, OpenedSpeech]]:
-    """Yield each span of a clip, the rest shown in its first codebook only, and fully shown."""
-    config, codes = engine.lm.config, clip.codes.to(torch.int64)
-    K, mask_id = config.codebooks, config.audio_mask_id
+def _check(clip: Clip, config: LMConfig) -> None:
+    codes, K, mask_id = clip.codes, config.codebooks, config.audio_mask_id
     if codes.ndim != 2 or codes.shape[0] != K or not 0 <= int(codes.min()) <= int(codes.max()) < mask_id:
         raise InputError(
             f"the codes of {shown(clip.name)} are {list(codes.shape)} of {int(codes.min())}-{int(codes.max())}, the "
             f"model's [{K}, T] of 0-{mask_id - 1}: encode the clip with this model"
         )
+
+
+def _counted(on_step: OnStep, before: int, total: int) -> OnStep:
+    """Return what counts the passes of one group of clips as those of all."""
+
+    def step(done: int, _: int, /) -> None:
+        on_step(before + done, total)
+
+    return step
+
+
+def _opened(engine: Engine, clip: Clip) -> Iterator[tuple[OpenedSpeech, OpenedSpeech]]:
+    """Yield each span of a clip, the rest shown in its first codebook only, and fully shown."""
+    codes, mask_id = clip.codes.to(torch.int64), engine.lm.config.audio_mask_id
     prompt = build_prompt(engine.tokenizer, text=clip.text, language=clip.language, instruct=clip.instruct)
     for start in _spans(codes.shape[1]):
         full = _masked(codes, slice(start, start + SPAN), 0, mask_id)

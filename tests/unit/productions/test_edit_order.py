@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from omnivoice.engine import Engine
 from omnivoice.errors import InputError
 from omnivoice.generate.filling_loss import OpenedSpeech
+from omnivoice.productions import edit_order
 from omnivoice.productions.edit_order import EITHER, OrderLoss, order_loss
 from omnivoice.text.prompt import build_prompt
 from omnivoice.train.clips import Clip
@@ -114,6 +116,28 @@ def test_progress_counts_the_passes_and_may_cancel(engine: Engine) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         order_loss(engine, [clip(50)], on_step=cancel)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 16])
+def test_groups_of_clips_change_neither_losses_nor_progress(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """Only as many clips as one group has are laid out at a time."""
+    clips, told, most = [clip(frames, frames) for frames in (48, 20, 15, 30, 50)], list[tuple[int, int]](), []
+    expected, asked = order_loss(engine, clips), engine.opened_losses
+
+    def watch(speech: Sequence[OpenedSpeech], **options: Any) -> list[Tensor]:
+        most.append(len(speech))
+        return asked(speech, **options)
+
+    monkeypatch.setattr(engine, "opened_losses", watch)
+    monkeypatch.setattr(edit_order, "AT_ONCE", at_once)
+    found = order_loss(engine, clips, free_bytes=1, on_step=lambda *at: told.append(at))
+    assert most == {1: [4, 2, 2, 4], 2: [6, 6], 16: [12]}[at_once]
+    assert told == [(i, 12) for i in range(1, 13)]
+    assert (found.spans, found.cells, found.too_short) == (expected.spans, expected.cells, expected.too_short)
+    assert found.first_only == pytest.approx(expected.first_only, abs=1e-5)
+    assert found.fully_shown == pytest.approx(expected.fully_shown, abs=1e-5)
 
 
 def _loss(first_only: float, fully_shown: float, spans: int = 20) -> OrderLoss:
