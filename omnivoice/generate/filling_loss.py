@@ -73,15 +73,15 @@ def opened_losses(sampler: Sampler, speech: Sequence[OpenedSpeech]) -> list[Tens
             f"the model produced NaN or Inf on {sampler.device.type}: load it in fp32, and check the model file"
         )
     mask_id = sampler.lm.config.audio_mask_id
-    parts = losses.cpu().split([each.item.frames for each in speech])
+    parts = losses.split([each.item.frames for each in speech])
     return [part[each.item.opened(mask_id)] for part, each in zip(parts, speech)]
 
 
 def _losses(sampler: Sampler, speech: Sequence[OpenedSpeech]) -> Tensor:
-    """Return -log p of the first codebook in all frames, [sum of T] float32 on the device."""
+    """Return -log p of the first codebook in all frames, [sum of T] float32 on the CPU."""
     lm, device, items = sampler.lm, sampler.device, [each.item for each in speech]
     packed = pack_items(lm, sampler.text, items, guided=False, device=device)
     codes = first_codes(items, lm.config, device)
     log_probs = predict(lm, packed, 0.0, sampler.speedups, codes, packed.base)  # [sum of T, K, V]
     first = torch.cat([each.first for each in speech]).to(device)
-    return -log_probs[:, 0].gather(1, first[:, None])[:, 0]
+    return -log_probs[:, 0].gather(1, first[:, None])[:, 0].cpu()

@@ -13,10 +13,13 @@ from torch import Tensor
 from omnivoice.engine import Engine
 from omnivoice.errors import DeviceMemoryError, InputError, NumericError
 from omnivoice.generate import filling_loss
-from omnivoice.generate.filling_loss import OpenedSpeech
+from omnivoice.generate.filling_loss import OpenedSpeech, opened_losses
+from omnivoice.generate.graphs import StepGraphs
+from omnivoice.generate.sample import Sampler
 from omnivoice.lm import PackedLayout
 from omnivoice.text.prompt import build_prompt
 from omnivoice.types import ALL_SPEEDUPS
+from tests.simulated_cuda import CPU, CUDA, SimulatedCuda
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,18 @@ def test_an_overflow_of_float16_goes_on_in_bfloat16(checkpoint: Path, monkeypatc
     (found,) = half.opened_losses(speech)
     assert calls == [torch.float16, torch.bfloat16] and half.lm.overflowed
     assert torch.allclose(found, expected, atol=0.2)
+
+
+def test_a_gpu_computes_what_the_cpu_does(checkpoint: Path, engine: Engine) -> None:
+    """On the simulated device, which refuses to mix devices."""
+    speech = [_opened(engine, frames, seed=frames) for frames in (20, 31)]
+    expected = engine.opened_losses(speech)
+    moved = Engine.load(checkpoint)
+    with torch.no_grad(), SimulatedCuda() as cuda:
+        sampler = Sampler(cuda.place(moved.lm), moved.sampler.text, CUDA, ALL_SPEEDUPS, StepGraphs(enabled=False))
+        found = opened_losses(sampler, speech)
+    assert cuda.kernels and all(one.device == CPU for one in found)
+    assert all(torch.allclose(one, other, atol=1e-4) for one, other in zip(found, expected))
 
 
 def test_a_lack_of_memory_is_told_in_words(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
