@@ -62,7 +62,10 @@ def _add_options(parser: argparse.ArgumentParser, span_help: str) -> None:
         "--word-times", metavar="FILE", help="a JSON file of times, as narrate and the node Transcribe make it"
     )
     parser.add_argument(
-        "--order", choices=ORDERS, default=ORDERS[0], help="of the codebooks; see docs/editing.md; default codebooks"
+        "--order",
+        choices=ORDERS,
+        default=ORDERS[0],
+        help="of the codebooks; edit-order tells which suits a model; default codebooks",
     )
     parser.add_argument("--quick", action="store_true", help="half as many steps")
     parser.add_argument("--context", type=float, metavar="SECONDS", help="the least sound that the model is shown")
