@@ -32,7 +32,8 @@ FADES = (120, 240, 480, 960)  # 5 to 40 ms
 GRID = 120  # 5 ms
 SMOOTH = 0.7  # a margin in which a cross-fade is as smooth as this is wide enough
 SEARCHED = SAMPLE_RATE * 6 // 100  # 60 ms: the search looks a little further than the measure
-BLOCK = 2048  # windows that are transformed at once
+BLOCK = 2048  # windows that are transformed at once: 20 s by the standard measure
+MOST_BLOCKS = 15
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Scale:
 
 
 def scale_of(mono: Tensor, measure: Measure = STANDARD) -> Scale:
-    """Return the scale of a recording, mono [N] float32 at 24 kHz.
+    """Return the scale of a recording, mono [N] float32 at 24 kHz; of a long one, from parts spread over it.
 
     The typical step is at least `LEAST_STEP_DB`. A recording with fewer than `FEWEST_STEPS` steps between windows that
     hold speech, such as silence or a single frame, has the typical step `USUAL_STEP_DB`.
@@ -165,9 +166,11 @@ def fades_at(outgoing: Tensor, incoming: Tensor, starts: Tensor, length: int, sc
 
 def _blocks(mono: Tensor, measure: Measure, filters: Tensor) -> Iterator[Tensor]:
     """Yield the band powers of mono [N], [F, bands] at a time; each block begins with the last window of the one
-    before it. Only windows within the recording count."""
+    before it. Only windows within the recording count. Of many blocks, `MOST_BLOCKS` at most are used, evenly spread.
+    """
     count = (mono.shape[0] - measure.window) // measure.hop + 1
-    for first in range(0, count - 1, BLOCK):
+    firsts = range(0, count - 1, BLOCK)
+    for first in firsts[:: max(1, -(-len(firsts) // MOST_BLOCKS))]:
         last = min(first + BLOCK, count - 1)
         yield _band_powers(mono[None, first * measure.hop : last * measure.hop + measure.window], measure, filters)[0]
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ..constants import HOP
-from .loudness import without_offset
 from .patches import Patch
 
 CONTEXT_FRAMES = 10  # on each side of a patch
@@ -60,18 +59,17 @@ def _change(decoded: Tensor, original: Tensor, quiet: float, gain: float) -> flo
     return usual + change * powers[1] / (powers[1] + quiet)
 
 
-def in_channels(decoded: Tensor, samples: Tensor, mixed: Tensor, start: int, end: int) -> Tensor:
+def in_channels(decoded: Tensor, samples: Tensor, mixed: Tensor, offsets: Tensor, start: int, end: int) -> Tensor:
     """Return decoded [1, n] in the channels of a recording [C, N] that was mixed to [1, N]: [C, n].
 
-    The levels of the channels are those between the samples `start` and `end`, or where nothing is heard there, those
-    of the whole recording. A silent channel stays silent, and a channel keeps its offset.
+    offsets: those of the channels, [C, 1], which the mix does not have. The levels of the channels are those between
+    the samples `start` and `end`, or where nothing is heard there, those of the whole recording. A silent channel stays
+    silent, and a channel keeps its offset.
     """
-    centred = without_offset(samples)
-    offsets = (samples - centred)[:, :1]
-    near, mix = centred[:, start:end], mixed[:, start:end]
+    near, mix = samples[:, start:end], mixed[:, start:end]
     if not mix.numel() or float(mix.abs().max()) == 0:
-        near, mix = centred, mixed
-    return decoded * _gains(near.double(), mix.double()).to(decoded.dtype)[:, None] + offsets
+        near, mix = samples, mixed
+    return decoded * _gains(near.double() - offsets, mix.double()).to(decoded.dtype)[:, None] + offsets
 
 
 def _gains(channels: Tensor, mix: Tensor) -> Tensor:

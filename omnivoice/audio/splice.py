@@ -26,12 +26,13 @@ from ..types import Waveform
 from .air import air
 from .joins import fade
 from .joints import FADES, SMOOTH, Fade, Scale, cut_padded, find_fade, roughness, scales_of
-from .loudness import to_mono
+from .loudness import to_mono, without_offset
 from .patch_levels import in_channels, levelled
 from .patches import SHORT, Patch, Place, at, at_rate, check_patches, places_of
 from .resample import resample
 
 CUT_REACH = HOP // 2  # a deletion without decoded audio is joined at most 20 ms from its place
+AROUND_SECONDS = 0.2  # what is around a joint when it is measured
 PAD = 3 * HOP  # more than the search looks beyond a cross-fade
 
 
@@ -88,11 +89,12 @@ class _Overlay:
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """The recording, [C, N] and mixed to [1, N], and mono [M] at 24 kHz, with its scales."""
+    """The recording [C, N], mixed to [1, N] without its offsets [C, 1], and mono [M] at 24 kHz, with its scales."""
 
     samples: Tensor
     rate: int
     mixed: Tensor
+    offsets: Tensor
     mono: Tensor
     scales: tuple[Scale, ...]
 
@@ -120,7 +122,8 @@ def splice(
     samples = torch.nn.functional.pad(recording.samples, (0, missing))
     mixed = to_mono(samples)[0]
     mono = resample(mixed, rate, SAMPLE_RATE)[0]
-    source = _Source(samples, rate, mixed, mono, scales_of(mono))
+    offsets = samples[:, :1] - without_offset(samples)[:, :1]
+    source = _Source(samples, rate, mixed, offsets, mono, scales_of(mono))
     places = places_of(patches, rate, N + missing, most_margin_frames)
     margins = range(margin_frames * HOP, most_margin_frames * HOP + 1, HOP)
     overlays = [_overlay(source, place, gain, margins) for place in places]
@@ -244,7 +247,7 @@ def _decoded_overlay(source: _Source, place: Place, decoded: Tensor, left: Fade 
     if right:
         add[resume - first :], keep[resume - first :] = right.weights(last - resume)
         joints.append((place.last, "right", resume, last))
-    samples = in_channels(voice, source.samples, source.mixed, *near)
+    samples = in_channels(voice, source.samples, source.mixed, source.offsets, *near)
     samples += air(source.samples, rate, place.old_start, place.old_end, last - first)
     return _Overlay(first, samples, add, keep, until, resume, tuple(joints))
 
@@ -281,11 +284,11 @@ def _assembled(samples: Tensor, places: Sequence[Place], overlays: Sequence[_Ove
 
 def _measured(waveform: Waveform, overlays: Sequence[_Overlay], scale: Scale) -> tuple[Joint, ...]:
     """Return the joints with their roughness in the result."""
-    if waveform.samples.shape[1] == 0:
-        return ()
-    mono = resample(to_mono(waveform.samples)[0], waveform.sample_rate, SAMPLE_RATE)[0]
-    found = []
+    rate, found = waveform.sample_rate, []
+    around = round(AROUND_SECONDS * rate)
     for number, side, start, end in (joint for overlay in overlays for joint in overlay.joints):
-        first, last = (sample * SAMPLE_RATE // waveform.sample_rate for sample in (start, end))
-        found.append(Joint(number, side, start, end, roughness(mono, first, last, scale)))
+        first = max(0, start - around)
+        near = resample(to_mono(waveform.samples[:, first : end + around])[0], rate, SAMPLE_RATE)[0]
+        at_start, at_end = ((sample - first) * SAMPLE_RATE // rate for sample in (start, end))
+        found.append(Joint(number, side, start, end, roughness(near, at_start, at_end, scale)))
     return tuple(found)

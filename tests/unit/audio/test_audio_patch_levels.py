@@ -96,7 +96,7 @@ def test_a_silent_recording_gets_the_decoded_audio() -> None:
 def test_inputs_are_not_changed() -> None:
     channels, decoded = noise(20).repeat(2, 1) + 0.3, noise(5)
     before = channels.clone(), decoded.clone()
-    in_channels(decoded, channels, channels[:1], 0, 4800)
+    in_channels(decoded, channels, channels[:1], torch.full((2, 1), 0.3), 0, 4800)
     assert torch.equal(channels, before[0]) and torch.equal(decoded, before[1])
 
 
