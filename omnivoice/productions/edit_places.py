@@ -1,25 +1,47 @@
-"""Where the words of an edit are in the recording: the frames to open, and how many take their place."""
+"""Where the words of an edit are in the recording: the frames to open, and how many take their place.
+
+The edges of a word that was found by estimate move outwards, to a pause if there is one near, or else to the quietest
+place within the error of the estimate: a bit of a neighbour that is opened too is spoken again, while a rest of the old
+word would be heard. A word that is deleted is cut at the quietest places near its edges.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 
-from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
+from ..constants import FRAME_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import check_number, shown
 from ..text.characters import is_spoken
-from ..text.duration import text_weight
+from ..text.differences import WordChange, word_changes, words_and_brackets
+from ..text.duration import rate_fault, text_weight
 from ..text.rules import TextRules
 from ..text.word_errors import spoken_words
 from .edit_sound import Sound
 from .edit_windows import PlacedText, Range
-from .timings import TimedWord, estimated_words, sounding, words_of
+from .timings import TimedWord
+from .word_times import Loudness, estimated_times, recognised_times
 
-WIDER = 3.5  # frames that an estimated span is opened wider on each side
+ESTIMATED, RECOGNISED, GIVEN = "estimated", "recognised", "given"
 FEWEST = 3  # frames of a filled span
+NEAREST = 5  # frames between two spans; nearer ones are one
+LEAST_RIGHT = 0.5  # of the words of a transcript that the recogniser heard
+STEPS = 100  # a second, of `Loudness`
+PAUSE_STEPS = 25  # how far away a pause attracts an edge
+SECOND_BEST = 6  # steps around an edge in which a deletion is cut
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far, in steps of 10 ms, edges of words may be from where they were found: at least and at most."""
+
+    least: int
+    most: int
+
+
+ERRORS = {ESTIMATED: Error(6, 16), RECOGNISED: Error(2, 6)}
 
 
 @dataclass(frozen=True)
@@ -57,48 +79,196 @@ def found_words(
     word_times: Sequence[TimedWord] = (),
     seconds: float | None = None,
 ) -> FoundWords:
-    """Return the changes of a recording that says `old_text` and is to say `new_text`; see `edit.EditRequest`."""
-    old_words, new_words = words_of(old_text, rules), words_of(new_text, rules)
-    for name, words in (("the transcript", old_words), ("the new text", new_words)):
-        if not any(map(is_spoken, "".join(words))):
-            raise TextError(f"{name} has no word: write what is said")
-    if seconds is not None:
-        seconds = check_number("duration", seconds, shown_as="seconds")
-    first, last = sounding(sound.samples)
-    times = tuple(estimated_words(old_text, first / SAMPLE_RATE, last / SAMPLE_RATE, rules))
-    old, new = PlacedText.of(old_text, old_words), PlacedText.of(new_text, new_words)
-    if old_words == new_words:
-        if again:
-            return FoundWords(old, new, times, (_spoken_again(sound, times, named_words(old.words, again)),))
-        if not spans:
-            raise InputError("nothing to change: the two texts say the same; to speak words again, use redo")
-        return FoundWords(old, new, times, tuple(_given(times, span) for span in spans))
-    if again:
+    """Return the changes of a recording that says `old_text` and is to say `new_text`; see `edit.EditRequest`.
+
+    Raises TextError for a text without a word, InputError for texts that are the same, for a transcript that cannot be
+    that of the recording, and for spans that do not fit.
+    """
+    old, new = _placed(old_text, "the transcript"), _placed(new_text, "the new text")
+    loudness = Loudness.of(sound.samples)
+    times, how, warnings = _times(old, loudness, word_times)
+    changes = word_changes(old.words, new.words)
+    if not changes:
+        changes = _again(old.words, times, spans, again)
+    elif again:
         raise InputError("words can be spoken again where both texts are the same: leave out the new text")
-    pace = (last - first) / HOP / text_weight(old_text)
-    found = []
-    for kind, i0, i1, j0, j1 in SequenceMatcher(None, old_words, new_words, autojunk=False).get_opcodes():
-        if kind != "equal":
-            start = times[i0].start if i0 < len(times) else times[-1].end
-            end = times[i1 - 1].end if i1 > i0 else start
-            wider = 0.0 if kind == "delete" else WIDER
-            opened = max(0, int(start * FRAME_RATE - wider)), min(sound.frames, math.ceil(end * FRAME_RATE + wider))
-            longer = pace * (text_weight(" ".join(new_words[j0:j1])) - text_weight(" ".join(old_words[i0:i1])))
-            frames = 0 if kind == "delete" else max(FEWEST, round(opened[1] - opened[0] + longer))
-            found.append(Span((i0, i1), (j0, j1), *opened, frames, "estimated"))
+    placer = _Placer(sound.frames, loudness, times, how, pace=_pace(old.words, loudness))
+    if spans:
+        found = _given(changes, spans, placer, new)
+    else:
+        found = _merged([placer.place(change, new.words) for change in changes])
     if seconds is not None:
+        length = check_number("duration", seconds, shown_as="seconds")
         if len(found) != 1:
             raise InputError(f"seconds needs one change, and the texts differ in {len(found)} places: leave it out")
-        found = [replace(found[0], frames=max(1, round(seconds * FRAME_RATE)))]
-    return FoundWords(old, new, times, tuple(found))
+        found = [replace(found[0], frames=max(1, round(length * FRAME_RATE)))]
+    return FoundWords(old, new, tuple(times), tuple(found), warnings)
 
 
-def _given(times: Sequence[TimedWord], span: tuple[float, float]) -> Span:
-    """Return a span that is spoken again."""
-    inside = [word for word, time in enumerate(times) if time.end > span[0] and time.start < span[1]] or [0]
-    start, end = round(span[0] * FRAME_RATE), max(round(span[0] * FRAME_RATE) + 1, round(span[1] * FRAME_RATE))
-    words = inside[0], inside[-1] + 1
-    return Span(words, words, start, end, end - start, "given")
+def _placed(text: str, name: str) -> PlacedText:
+    words = words_and_brackets(text)
+    if not any(is_spoken(char) for word in words for char in word):
+        raise TextError(f"{name} has no word: write what is said")
+    return PlacedText.of(text, words)
+
+
+def _times(
+    old: PlacedText, loudness: Loudness, heard: Sequence[TimedWord]
+) -> tuple[list[TimedWord], str, tuple[str, ...]]:
+    """Return the time of each word, how it was found, and warnings; raises InputError for another's transcript."""
+    if not heard:
+        problem = rate_fault(old.text, max(loudness.speech_seconds, 0.01))
+        if problem:
+            raise InputError(
+                f"the transcript is {problem} for {loudness.speech_seconds:.1f} s of speech: write exactly what the "
+                "recording says, word for word"
+            )
+        return estimated_times(old.words, loudness), ESTIMATED, ()
+    times, right = recognised_times(old.words, heard)
+    if right < LEAST_RIGHT:
+        raise InputError(
+            f"the recogniser heard only {right:.0%} of the words of the transcript: write exactly what the recording "
+            "says, and take the times of this recording"
+        )
+    if times[-1].end > len(loudness.levels) / STEPS + 1:
+        raise InputError("the times of the words go beyond the end of the recording: take those of this recording")
+    return times, RECOGNISED, ()
+
+
+def _pace(words: Sequence[str], loudness: Loudness) -> float:
+    """Return the frames that a recording takes for a weight of 1."""
+    return loudness.speech_seconds * FRAME_RATE / max(math.fsum(map(text_weight, words)), 0.1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Placer:
+    """Finds the frames of changes. pace: frames for a weight of 1."""
+
+    frames: int
+    loudness: Loudness
+    times: Sequence[TimedWord]
+    how: str
+    pace: float
+
+    def place(self, change: WordChange, new_words: Sequence[str]) -> Span:
+        """Return the span of a change."""
+        (first, end), error = change.old, ERRORS[self.how]
+        if first == end:  # an insertion
+            start = stop = self._gap(first)
+        else:
+            start, stop = self.times[first].start, self.times[end - 1].end
+        if change.new[0] == change.new[1]:  # a deletion
+            cut = self._cut(start), self._cut(stop)
+            return Span(change.old, change.new, *self._within(*cut), 0, self.how)
+        start, stop = self._outwards(start, -1, error), self._outwards(stop, 1, error)
+        a, b = self._within(math.floor(start * FRAME_RATE), math.ceil(stop * FRAME_RATE))
+        return Span(change.old, change.new, a, b, self.length(change, new_words, b - a), self.how)
+
+    def length(self, change: WordChange, new_words: Sequence[str], opened: int) -> int:
+        """Return how many frames take the place of `opened` ones."""
+        weights = [sum(map(text_weight, words)) for words in (self._old(change), new_words[slice(*change.new)])]
+        return max(FEWEST, round(opened + self.pace * (weights[1] - weights[0])))
+
+    def _old(self, change: WordChange) -> list[str]:
+        return [time.word for time in self.times[slice(*change.old)]]
+
+    def _gap(self, word: int) -> float:
+        """Return the time between a word and the one before it."""
+        if word == 0:
+            return self.times[0].start
+        if word == len(self.times):
+            return self.times[-1].end
+        return (self.times[word - 1].end + self.times[word].start) / 2
+
+    def _within(self, start: int, end: int) -> tuple[int, int]:
+        start = min(max(start, 0), self.frames)
+        return start, min(max(end, start), self.frames)
+
+    def _outwards(self, seconds: float, direction: int, error: Error) -> float:
+        """Return where an edge of opened words is to be: a pause that is near, or the quietest place."""
+        step, quiet = round(seconds * STEPS), self.loudness.is_quiet
+        for distance in range(PAUSE_STEPS + 1):
+            if quiet(step + distance * direction) and quiet(step + (distance + 2) * direction):
+                return (step + (distance + error.least // 2) * direction) / STEPS
+        places = [step + distance * direction for distance in range(error.least, error.most + 1)]
+        return min(places, key=self._level) / STEPS
+
+    def _cut(self, seconds: float) -> int:
+        """Return the frame at which a recording is cut: the quietest near an edge of the deleted words."""
+        step, reach = round(seconds * STEPS), ERRORS[self.how].most // 2 + 1
+        places = range(step - reach, step + reach + 1)
+        return round(min(places, key=lambda place: (self._level(place), abs(place - step))) / STEPS * FRAME_RATE)
+
+    def _level(self, step: int) -> float:
+        """Return the level around a step, 0 outside the recording."""
+        near = self.loudness.levels[max(step - 1, 0) : max(step + 2, 0)]
+        return float(near.sum()) if near.numel() else 0.0
+
+
+def _merged(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans, those that overlap or nearly touch as one, with the words between them spoken again."""
+    merged: list[Span] = []
+    for span in spans:
+        before = merged[-1] if merged else None
+        if before is not None and (
+            span.start < before.end or (span.start - before.end < NEAREST and before.frames and span.frames)
+        ):
+            between = max(0, span.start - before.end)
+            overlap = max(0, before.end - span.start)
+            merged[-1] = Span(
+                old=(before.old[0], span.old[1]),
+                new=(before.new[0], span.new[1]),
+                start=min(before.start, span.start),
+                end=max(before.end, span.end),
+                frames=max(FEWEST, before.frames + between + span.frames - overlap),
+                found=span.found,
+            )
+        else:
+            merged.append(span)
+    return merged
+
+
+def _again(
+    words: Sequence[str], times: Sequence[TimedWord], spans: Sequence[tuple[float, float]], again: str
+) -> list[WordChange]:
+    """Return the words that are spoken again as changes."""
+    if spans and again:
+        raise InputError("name the words to speak again or give their span in seconds: leave out one of the two")
+    if again:
+        words_again = named_words(words, again)
+        return [WordChange(words_again, words_again)]
+    if not spans:
+        raise InputError("nothing to change: the two texts say the same; to speak words again, use redo")
+    found = []
+    for start, end in spans:
+        inside = [word for word, time in enumerate(times) if time.end > start and time.start < end]
+        inside = inside or [min(range(len(times)), key=lambda word: abs(times[word].start - start))]
+        found.append(WordChange((inside[0], inside[-1] + 1), (inside[0], inside[-1] + 1)))
+    return found
+
+
+def _given(
+    changes: Sequence[WordChange], spans: Sequence[tuple[float, float]], placer: _Placer, new: PlacedText
+) -> list[Span]:
+    """Return the changes in the given spans of seconds, one for each; raises InputError if they do not fit."""
+    if len(changes) != len(spans):
+        raise InputError(
+            f"there must be one span for each change, and the texts differ in {len(changes)} places, got {len(spans)} "
+            "spans: give the others too, or leave the spans out"
+        )
+    seconds, last, found = placer.frames / FRAME_RATE, 0.0, list[Span]()
+    for change, (start, end) in zip(changes, spans):
+        if not last <= start <= end <= seconds:
+            raise InputError(
+                f"span {start:g}-{end:g} must lie within the {seconds:g} s of the recording, begin before it ends and "
+                "not overlap the span before it"
+            )
+        last, a = end, round(start * FRAME_RATE)
+        b = max(a + int(change.old != change.new or start < end), round(end * FRAME_RATE))
+        a, b = min(a, placer.frames - 1), min(b, placer.frames)
+        frames = 0 if change.new[0] == change.new[1] else placer.length(change, new.words, b - a)
+        found.append(Span(change.old, change.new, a, b, frames, GIVEN))
+    return found
 
 
 def named_words(words: Sequence[str], named: str) -> Range:
@@ -128,13 +298,6 @@ def named_words(words: Sequence[str], named: str) -> Range:
     if not number.strip().isdecimal() or not 1 <= int(number) <= len(found):
         raise InputError(f"the number after # must be 1-{len(found)}, got {shown(number)}")
     return found[int(number) - 1]
-
-
-def _spoken_again(sound: Sound, times: Sequence[TimedWord], words: Range) -> Span:
-    """Return the span of words that are spoken again."""
-    start = max(0, int(times[words[0]].start * FRAME_RATE - WIDER))
-    end = min(sound.frames, math.ceil(times[words[1] - 1].end * FRAME_RATE + WIDER))
-    return Span(words, words, start, end, end - start, "estimated")
 
 
 def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range) -> tuple[int, int]:

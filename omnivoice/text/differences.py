@@ -1,0 +1,143 @@
+"""In which words two transcripts differ: the least that has to change, as ranges of their words.
+
+Words are those of a reader: with their punctuation, each Han or kana character alone. A tag, phonemes in brackets or
+any other bracket counts as a word here, because it is spoken or changes what is spoken. Two words are the same if they
+differ in case, quotation marks or the like; a mark that changes how a phrase is spoken (a comma, a question mark) makes
+the word before it another one. A full stop at the end of a text makes no difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from .characters import is_spoken, is_unspaced
+from .word_errors import spoken_words
+
+_BRACKET = re.compile(r"\[[^\[\]\n]{1,200}\]|<[^<>\n]{1,100}>|\{[^{}\n]{1,100}\}")
+_WORD = re.compile(r"\S+")
+_PHRASE_MARKS = {**dict.fromkeys(",，、;；:：", ","), **dict.fromkeys("?？؟", "?"), **dict.fromkeys("!！", "!")}
+_STOPS = ".。．…"
+MOST_CELLS = 1_000_000  # pairs of words that are compared one by one
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class WordChange:
+    """Words [first, end) of the old text and of the new text; one of the two ranges may be empty."""
+
+    old: Range
+    new: Range
+
+
+def words_and_brackets(text: str) -> list[str]:
+    """Return the words of a text with their punctuation, and its brackets, in order. All are parts of the text."""
+    found, at = list[str](), 0
+    for match in [*_BRACKET.finditer(text), None]:
+        for part in _WORD.findall(text[at : match.start() if match else None]):
+            found += _split(part)
+        if match:
+            found.append(match[0])
+            at = match.end()
+    return [word for word in found if is_bracket(word) or any(map(is_spoken, word))]
+
+
+def is_bracket(word: str) -> bool:
+    """Whether a word of `words_and_brackets` is a bracket."""
+    return _BRACKET.fullmatch(word) is not None
+
+
+def _split(part: str) -> list[str]:
+    """Split a run of characters without spaces where it changes between characters that are words of their own."""
+    found, current = list[str](), ""
+    for char in part:
+        if current and is_spoken(char) and (_is_word(char) or any(map(_is_word, current))):
+            found.append(current)
+            current = ""
+        current += char
+    return [*found, current] if current else found
+
+
+def _is_word(char: str) -> bool:
+    return is_unspaced(char) and ("\u2e80" <= char <= "\u9fff" or char >= "\uf900")
+
+
+def word_changes(old: Sequence[str], new: Sequence[str]) -> list[WordChange]:
+    """Return what has to change to make `new` of `old`, lists of `words_and_brackets`: as few words as possible.
+
+    Changes that touch are one.
+    """
+    first, second = _keys(old), _keys(new)
+    start = 0
+    while start < min(len(first), len(second)) and first[start] == second[start]:
+        start += 1
+    end = 0
+    while end < min(len(first), len(second)) - start and first[-1 - end] == second[-1 - end]:
+        end += 1
+    pairs = _alignment(first[start : len(first) - end], second[start : len(second) - end])
+    places = [*((start + i, start + j) for i, j in pairs), (len(first) - end, len(second) - end)]
+    found, at = list[WordChange](), (start, start)
+    for i, j in places:
+        if (i, j) != at:
+            found.append(WordChange((at[0], i), (at[1], j)))
+        at = i + 1, j + 1
+    return found
+
+
+def _keys(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return what decides whether two words are the same."""
+    return [
+        (word,) if is_bracket(word) else (*spoken_words(word), _mark(word, last=place == len(words) - 1))
+        for place, word in enumerate(words)
+    ]
+
+
+def _mark(word: str, *, last: bool) -> str:
+    """Return the mark that ends a phrase after the word; "" for none, and for a stop at the end of the text."""
+    for char in reversed(word):
+        if char in _PHRASE_MARKS:
+            return _PHRASE_MARKS[char]
+        if char in _STOPS:
+            return "" if last else "."
+        if is_spoken(char):
+            break
+    return ""
+
+
+def _alignment(old: Sequence[tuple[str, ...]], new: Sequence[tuple[str, ...]]) -> list[tuple[int, int]]:
+    """Return the pairs of equal words in an alignment with the fewest changed words; among these, one with the fewest
+    separate changes, so that a change stays in one piece. Of long lists, one with the longest equal runs."""
+    if len(old) * len(new) > MOST_CELLS:
+        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        return [(i + place, j + place) for i, j, length in blocks for place in range(length)]
+    width = len(new) + 1
+    rows = [[(j, int(j > 0), j > 0) for j in range(width)]]  # (changed words, changes, whether one is open)
+    for i, word in enumerate(old, 1):
+        above, row = rows[-1], [(i, 1, True)]
+        for j, other in enumerate(new, 1):
+            options = [_changed(above[j - 1], 1), _changed(above[j], 1), _changed(row[j - 1], 1)]
+            if word == other:
+                cost, count, _ = above[j - 1]
+                options.append((cost, count, False))
+            row.append(min(options))
+        rows.append(row)
+    pairs, i, j = list[tuple[int, int]](), len(old), len(new)
+    while i and j:
+        here = rows[i][j]
+        if old[i - 1] == new[j - 1] and here == (*rows[i - 1][j - 1][:2], False):
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif here == _changed(rows[i - 1][j - 1], 1):
+            i, j = i - 1, j - 1
+        elif here == _changed(rows[i - 1][j], 1):
+            i -= 1
+        else:
+            j -= 1
+    return pairs[::-1]
+
+
+def _changed(state: tuple[int, int, bool], words: int) -> tuple[int, int, bool]:
+    cost, count, is_open = state
+    return cost + words, count + (not is_open), True
