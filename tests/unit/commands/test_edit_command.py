@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import wave
 from pathlib import Path
 
@@ -58,14 +59,26 @@ def test_the_same_seed_writes_the_same_file(run: Run) -> None:
     assert (run.folder / "a.wav").read_bytes() == (run.folder / "b.wav").read_bytes()
 
 
+def test_texts_and_word_times_come_from_files(run: Run) -> None:
+    (run.folder / "old.txt").write_text(OLD, encoding="utf-8")
+    (run.folder / "new.txt").write_text(NEW, encoding="utf-8")
+    words = [{"word": word, "start": 0.2 + 0.4 * i, "end": 0.5 + 0.4 * i} for i, word in enumerate(OLD.split())]
+    line = {"start": 0.2, "end": 2.1, "speaker": None, "text": OLD, "words_are": "recognised", "words": words}
+    (run.folder / "times.json").write_text(json.dumps({"seconds": 2.4, "lines": [line]}), encoding="utf-8")
+    files = ("--old", "@old.txt", "--new", "@new.txt", "--word-times", "times.json")
+    result = run("edit", "in.wav", *files, "-o", "out.wav", "--quick")
+    assert result.returncode == 0, result.stderr
+    assert "found by the recogniser" in result.stdout and "0.60 morning" in result.stdout
+
+
 def test_words_are_spoken_again_in_several_takes(run: Run) -> None:
     result = run(
-        "redo", "in.wav", "--text", OLD, "--words", "to you", "-o", "out.wav", "--takes", 2, "--seed", 7, "--quick"
+        "redo", "in.wav", "--text", OLD, "--words", "morning", "-o", "out.wav", "--takes", 2, "--seed", 7, "--quick"
     )
     assert result.returncode == 0, result.stderr
     assert "out-1.wav: " in result.stdout and "seed 7" in result.stdout
     assert "out-2.wav: " in result.stdout and "seed 8" in result.stdout
-    assert "“to you” spoken again" in result.stdout
+    assert "“morning” spoken again" in result.stdout
     first, second = (run.folder / f"out-{take}.wav" for take in (1, 2))
     assert not (run.folder / "out.wav").exists()
     assert all(end > 4_410 for end in (*_kept_ends(first, second), *_kept_ends(run.folder / "in.wav", first)))
