@@ -81,7 +81,7 @@ def test_words_are_spoken_again_in_several_takes(run: Run) -> None:
     assert "“morning” spoken again" in result.stdout
     first, second = (run.folder / f"out-{take}.wav" for take in (1, 2))
     assert not (run.folder / "out.wav").exists()
-    assert all(end > 4_410 for end in (*_kept_ends(first, second), *_kept_ends(run.folder / "in.wav", first)))
+    assert all(end > 4_410 for take in (first, second) for end in _kept_ends(run.folder / "in.wav", take))
 
 
 BAD = [
