@@ -60,6 +60,14 @@ class Loudness:
         """How long the sound is without its pauses."""
         return self.last - self.first - math.fsum(end - start for start, end in self.pauses)
 
+    def spread(self, seconds: float) -> float:
+        """Return how uncertain an estimate is at a time, in the square root of seconds: nothing at a pause and at both
+        ends of the sound, most in the middle between two pauses."""
+        before = max((end for end in (self.first, *(end for _, end in self.pauses)) if end <= seconds), default=seconds)
+        after = min((start for start in (*(a for a, _ in self.pauses), self.last) if start >= seconds), default=seconds)
+        length = after - before
+        return math.sqrt((seconds - before) * (after - seconds) / length) if length > 0 else 0.0
+
 
 def estimated_times(words: Sequence[str], loudness: Loudness) -> list[TimedWord]:
     """Return the estimated time of each word, in seconds. words: as `differences.words_and_brackets` gives them."""
