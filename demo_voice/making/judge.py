@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from demo_voice.making.grammar import jsgf
+from demo_voice.making import grammar
 from omnivoice.audio.resample import resample
 
 RATE, HEARS_AT = 24_000, 16_000
@@ -26,15 +26,15 @@ WORD_BEAM = 1e-40
 
 
 class Listener:
-    """A speech recognizer for the sentences of the grammar."""
+    """A speech recognizer for the sentences of a grammar in JSGF, such as the demo voice's."""
 
-    def __init__(self) -> None:
+    def __init__(self, jsgf: str | None = None) -> None:
         import pocketsphinx  # type: ignore[import-untyped]
 
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "demo.gram")
             with open(path, "w", encoding="ascii") as file:
-                file.write(jsgf())
+                file.write(grammar.jsgf() if jsgf is None else jsgf)
             self._decoder = pocketsphinx.Decoder(
                 samprate=HEARS_AT, lm=None, jsgf=path, wbeam=WORD_BEAM, loglevel="FATAL"
             )
