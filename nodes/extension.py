@@ -11,10 +11,12 @@ from .design import VoiceDesignAttributes
 from .dialogue import Dialogue
 from .dictionary import PronunciationDictionary
 from .download import Download
+from .edit import EditSpeech
 from .load import LoadOmniVoice
 from .long_text import LongText
 from .lora import ApplyLoRA
 from .preview import PreviewText
+from .redo import Redo
 from .reference import ReferenceAudio
 from .settings import OmniVoiceSettings
 from .subtitles import Subtitles
@@ -61,4 +63,6 @@ class OmniVoiceExtension(ComfyExtension):
             PronunciationDictionary,
             PreviewText,
             Takes,
+            EditSpeech,
+            Redo,
         ]

@@ -311,8 +311,12 @@ class Engine:
     def estimate_decode_bytes(self, voice: VoicePrompt) -> int:
         """Return the working memory of `decode_voice(voice)` in addition to the weights; raises what it raises."""
         check_voice(voice, self.codec)
+        return self.estimate_frames_bytes(voice.frames)
+
+    def estimate_frames_bytes(self, frames: int) -> int:
+        """Return the working memory of decoding codes of so many frames, in addition to the weights."""
         on_cpu = self.codec.device.type == "cpu"
-        return CPU_LIBRARIES * on_cpu + estimate_decoding(voice.frames, self.codec.config, on_cpu=on_cpu)
+        return CPU_LIBRARIES * on_cpu + estimate_decoding(frames, self.codec.config, on_cpu=on_cpu)
 
     @property
     def _memory(self) -> SamplingMemory:

@@ -7,6 +7,7 @@ such as checking numbers or reading files, belongs to the engine.
 from . import (
     dataset,
     download,
+    edit,
     folders,
     long_text,
     lora,
@@ -23,6 +24,7 @@ from . import (
 __all__ = [
     "dataset",
     "download",
+    "edit",
     "folders",
     "long_text",
     "lora",

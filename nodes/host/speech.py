@@ -45,7 +45,7 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     for label, request in requests.items():
         with values.naming(label):
             plans += model.engine.plan([request])
-    on_step = _progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
+    on_step = step_progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
     return dict(zip(requests, run_plans(model, plans, on_step=on_step)))
 
 
@@ -53,7 +53,7 @@ def runner(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[Gen
     """Return a function that runs plans in one run and shows how far each run is."""
 
     def run(plans: Sequence[GenerationPlan], /) -> list[Speech]:
-        on_step = _progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
+        on_step = step_progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
         return run_plans(model, plans, on_step=on_step)
 
     return run
@@ -70,7 +70,7 @@ def speak_cues(
     """Speak subtitles, and up to `retries` times again what has a fault. A cue that is wrong is refused by its name
     before any weights move."""
     run = run_with_retries(partial(run_plans, model), retries)
-    on_step = _progress("cue", len(subtitles.cues), node_id)
+    on_step = step_progress("cue", len(subtitles.cues), node_id)
     return speak_subtitles(model.engine, subtitles, cast, options, run=run, on_step=on_step)
 
 
@@ -83,7 +83,7 @@ def run_plans(model: LoadedModel, plans: Sequence[GenerationPlan], *, on_step: O
         return model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
 
 
-def _progress(name: str, count: int, node_id: object) -> Callable[[int, int], None]:
+def step_progress(name: str, count: int, node_id: object) -> Callable[[int, int], None]:
     """Return a callback for (steps done, all steps), which shows them and raises ComfyUI's interrupt after Cancel.
 
     The text on the node counts the steps as `count` pieces called `name`.

@@ -37,6 +37,8 @@ IDS = [
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
     "OmniVoiceTakes",
+    "OmniVoiceEditSpeech",
+    "OmniVoiceRedo",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

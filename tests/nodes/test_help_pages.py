@@ -49,6 +49,8 @@ IDS = [
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
     "OmniVoiceTakes",
+    "OmniVoiceEditSpeech",
+    "OmniVoiceRedo",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {

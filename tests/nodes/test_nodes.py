@@ -36,6 +36,8 @@ IDS = [
     "OmniVoiceDictionary",
     "OmniVoicePreviewText",
     "OmniVoiceTakes",
+    "OmniVoiceEditSpeech",
+    "OmniVoiceRedo",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [
