@@ -18,7 +18,7 @@ from ..text.characters import is_spoken
 from ..text.differences import WordChange, is_bracket, word_changes, words_and_brackets
 from ..text.duration import rate_fault, text_weight
 from ..text.rules import TextRules
-from ..text.word_errors import spoken_words
+from .edit_again import words_again
 from .edit_sound import Sound
 from .edit_windows import PlacedText, Range
 from .timings import TimedWord
@@ -39,6 +39,12 @@ CUT_STEPS, CUT_WEIGHT = 2, 15.0  # a deletion is cut that near an edge; one erro
 ESTIMATED_REACH = (0.2, 0.3)
 RECOGNISED_REACH = (2, 6)  # steps
 LEAST_REACH = (3, 6)  # steps of an estimated edge at a pause
+
+
+ESTIMATED_CUT = (
+    "where the deleted words begin and end is estimated: if a piece of them stays or a neighbour is cut, give the "
+    "times of the words from a recogniser, or the span in seconds"
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def found_words(
     times, how, warnings = _times(old, loudness, word_times)
     changes = word_changes(old.words, new.words)
     if not changes:
-        changes = _again(old.words, times, spans, again)
+        changes = words_again(old.words, times, spans, again)
     elif again:
         raise InputError("words can be spoken again where both texts are the same: leave out the new text")
     placer = _Placer(sound.frames, loudness, times, how, pace=_pace(old.words, loudness))
@@ -99,6 +105,8 @@ def found_words(
         if len(found) != 1:
             raise InputError(f"seconds needs one change, and the texts differ in {len(found)} places: leave it out")
         found = [replace(found[0], frames=max(1, round(length * FRAME_RATE)))]
+    if how == ESTIMATED and not spans and any(span.frames == 0 for span in found):
+        warnings = (*warnings, ESTIMATED_CUT)
     return FoundWords(old, new, tuple(times), tuple(found), warnings)
 
 
@@ -244,25 +252,6 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
     return merged
 
 
-def _again(
-    words: Sequence[str], times: Sequence[TimedWord], spans: Sequence[tuple[float, float]], again: str
-) -> list[WordChange]:
-    """Return the words that are spoken again as changes."""
-    if spans and again:
-        raise InputError("name the words to speak again or give their span in seconds: leave out one of the two")
-    if again:
-        words_again = named_words(words, again)
-        return [WordChange(words_again, words_again)]
-    if not spans:
-        raise InputError("nothing to change: the two texts say the same; to speak words again, use redo")
-    found = []
-    for start, end in spans:
-        inside = [word for word, time in enumerate(times) if time.end > start and time.start < end]
-        inside = inside or [min(range(len(times)), key=lambda word: abs(times[word].start - start))]
-        found.append(WordChange((inside[0], inside[-1] + 1), (inside[0], inside[-1] + 1)))
-    return found
-
-
 def _given(
     changes: Sequence[WordChange], spans: Sequence[tuple[float, float]], placer: _Placer, new: PlacedText
 ) -> list[Span]:
@@ -285,35 +274,6 @@ def _given(
         frames = 0 if change.new[0] == change.new[1] else placer.length(change, new.words, b - a)
         found.append(Span(change.old, change.new, a, b, frames, GIVEN))
     return found
-
-
-def named_words(words: Sequence[str], named: str) -> Range:
-    """Return the places [first, end) of words that are named as they stand in the text, in any case and punctuation.
-
-    Words that the text has several times are numbered: "blue letters#2" are the second ones. Raises InputError.
-    """
-    plain, _, number = named.partition("#")
-    wanted, every = spoken_words(plain), [spoken_words(word) for word in words]
-    found = []
-    for first in range(len(words)):
-        end, said = first, list[str]()
-        while end < len(words) and len(said) < len(wanted):
-            said += every[end]
-            end += 1
-        if wanted and said == wanted and every[first]:
-            found.append((first, end))
-    if not found:
-        raise InputError(f"the words {shown(plain)} are not in the transcript: write them as they stand there")
-    if not number:
-        if len(found) > 1:
-            raise InputError(
-                f"the words {shown(plain)} are {len(found)} times in the transcript: write {plain.strip()}#1 for the "
-                f"first, {plain.strip()}#2 for the second"
-            )
-        return found[0]
-    if not number.strip().isdecimal() or not 1 <= int(number) <= len(found):
-        raise InputError(f"the number after # must be 1-{len(found)}, got {shown(number)}")
-    return found[int(number) - 1]
 
 
 def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from .edit_places import Span
 
 FOUND = {"recognised": "found by the recogniser", "estimated": "estimated from the text", "given": "as given"}
 WORDS_PER_LINE = 8
+NEARLY = 0.05  # seconds by which a word may go beyond what is kept; its time is not more exact
 
 
 def edit_report(edited: Edited) -> str:
@@ -27,10 +28,8 @@ def changed_lines(edited: Edited) -> Iterator[str]:
         yield f"{_change(edited, span)} at {place}, {now if frames else 'cut out'}"
         added += frames - (end - start)
     request = edited.prepared.request
-    steps = " + ".join(
-        f"{count}"
-        for count in sorted({part.plan.request.sampling.passes for part in edited.prepared.parts if part.plan})
-    )
+    counts = {part.plan.request.sampling.passes for part in edited.prepared.parts if part.plan}
+    steps = " and ".join(map(str, sorted(counts)))
     how = f", {request.order}, {steps} steps" if steps else ", nothing had to be spoken"
     yield f"{edited.waveform.seconds:.2f} s, was {request.recording.seconds:.2f} s; seed {edited.seed}{how}"
 
@@ -46,10 +45,18 @@ def _change(edited: Edited, span: Span) -> str:
 
 
 def _kept_lines(edited: Edited) -> Iterator[str]:
-    """Yield which samples are those of the recording."""
-    rate = edited.waveform.sample_rate
+    """Yield which samples are those of the recording, and the words that are entirely in them."""
+    rate, found = edited.waveform.sample_rate, edited.prepared.found
+    changed = {word for span in edited.spans for word in range(*span.old)}
     for kept in edited.kept:
-        yield f"kept sample for sample: {kept.start / rate:.2f}-{kept.end / rate:.2f} s of the recording"
+        start, end = kept.start / rate, kept.end / rate
+        words = [
+            time.word
+            for place, time in enumerate(found.times)
+            if place not in changed and start <= time.start + NEARLY and time.end <= end + NEARLY
+        ]
+        said = f": “{words[0]}”" if len(words) == 1 else f": “{words[0]} … {words[-1]}”" if words else ""
+        yield f"kept sample for sample: {start:.2f}-{end:.2f} s of the recording{said}"
 
 
 def _joint_lines(edited: Edited) -> Iterator[str]:

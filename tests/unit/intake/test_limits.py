@@ -89,6 +89,8 @@ def test_table_is_the_contract() -> None:
         "chunk_seconds": (3, 60),
         "chunk_threshold_seconds": (3, 120),
         "first_seconds": (0, 60),
+        "context_seconds": (0, 30),
+        "clips": (1, 10_000),
         "unconditional_every": (1, 64),
         "prefix_every": (1, 64),
         "strength": (-10, 10),

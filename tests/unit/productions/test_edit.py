@@ -21,8 +21,10 @@ from omnivoice.productions.edit import (
     finish_edits,
     prepare_edit,
 )
+from omnivoice.productions.edit_places import ESTIMATED_CUT
 from omnivoice.productions.edit_report import edit_report
 from omnivoice.productions.edit_sound import sound_of
+from omnivoice.productions.timings import TimedWord
 from omnivoice.types import Sampling, Waveform
 
 OLD, NEW = "Good morning to you all.", "Good evening to you all."
@@ -102,6 +104,18 @@ def test_a_deletion_needs_no_language_model(engine: Engine) -> None:
     (edited,) = finish_edits([prepared], EditTools(tools.encode, fill, tools.decode))
     assert edited.waveform.samples.shape[1] < _speech().samples.shape[1]
     assert "“you” deleted" in edit_report(edited) and "nothing had to be spoken" in edit_report(edited)
+    assert edited.warnings == (ESTIMATED_CUT,)
+    given = _edit(engine, _request(new="Good morning to all.", spans=((1.5, 1.8),)))
+    assert given.warnings == () and (given.spans[0].start, given.spans[0].end) == (38, 45)
+
+
+def test_the_report_names_the_words_that_were_kept(engine: Engine) -> None:
+    times = tuple(TimedWord(word, 0.2 + 0.4 * i, 0.5 + 0.4 * i) for i, word in enumerate(OLD.split()))
+    lines = edit_report(_edit(engine, _request(new="Good morning for you all.", word_times=times))).splitlines()
+    kept = [line for line in lines if line.startswith("kept")]
+    assert len(kept) == 2 and kept[0].endswith("s of the recording: “Good … morning”")
+    assert kept[1].endswith("s of the recording: “all.”")
+    assert lines[0].startswith("“to” became “for” at ") and "(found by the recogniser)" in lines[0]
 
 
 def test_an_edit_alone_equals_the_edit_in_a_batch(engine: Engine) -> None:
