@@ -120,6 +120,7 @@ def test_table_is_the_contract() -> None:
         "patience",
         "seed",
         "retries",
+        "clips",
         "takes",
         "take",
         "video_frames",
