@@ -79,11 +79,13 @@ def timed_line(
     return TimedLine(text, start / sample_rate, (start + samples.shape[1]) / sample_rate, speaker, tuple(words))
 
 
-def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE) -> tuple[int, int]:
-    """Return the first sample of the first window of 10 ms that is not silent, and the end of the last one."""
+def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE, quiet: float = QUIET) -> tuple[int, int]:
+    """Return the first sample of the first window of 10 ms that is not silent, and the end of the last one.
+
+    quiet: the share of the peak below which a window is silent."""
     window = sample_rate // 100
     peaks = [float(part.abs().max()) for part in samples[0].split(window)]
-    loud = [i for i, peak in enumerate(peaks) if peak > QUIET * max(peaks)]
+    loud = [i for i, peak in enumerate(peaks) if peak > quiet * max(peaks)]
     return (loud[0] * window, min((loud[-1] + 1) * window, samples.shape[1])) if loud else (0, samples.shape[1])
 
 
