@@ -20,6 +20,7 @@ from ..productions.edit_report import edit_report
 from ..productions.timings import TimedWord, parse_timings
 from ..types import Sampling
 from .models import add_lora_options, add_model_options, load_engine
+from .redo_line import add_line_options, check_line_options, run_lines
 from .speech_options import show_progress, wav_target
 from .text_input import read_text_file, text_argument
 
@@ -40,23 +41,24 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     _add_options(edit, "the words to change, one span for each change; default: they are looked for")
     edit.set_defaults(run=run_edit)
-    redo = commands.add_parser("redo", help="speak some words of a recording again")
+    redo = commands.add_parser("redo", help="speak some words or whole lines of a recording again")
     redo.add_argument("recording", metavar="FILE", help="the recording, in any format that can be read")
-    redo.add_argument("--text", required=True, metavar="TEXT", help="what it says, word for word; @FILE reads a file")
+    redo.add_argument("--text", metavar="TEXT", help="what it says, word for word; @FILE reads a file")
     redo.add_argument("--words", metavar="WORDS", help="the words to speak again, as they stand in the text")
-    redo.add_argument(
+    _add_options(redo, "the places to speak again, in place of --words")
+    add_line_options(redo)
+    redo.set_defaults(run=run_redo)
+
+
+def _add_options(parser: argparse.ArgumentParser, span_help: str) -> None:
+    parser.add_argument("-o", "--output", required=True, metavar="WAV", help="the WAV file to write")
+    parser.add_argument(
         "--takes",
         type=int,
         default=1,
         metavar="N",
         help="takes with seeds in a row, written as OUT-1.wav, OUT-2.wav ...",
     )
-    _add_options(redo, "the places to speak again, in place of --words")
-    redo.set_defaults(run=run_redo)
-
-
-def _add_options(parser: argparse.ArgumentParser, span_help: str) -> None:
-    parser.add_argument("-o", "--output", required=True, metavar="WAV", help="the WAV file to write")
     parser.add_argument("--span", default="", metavar="START-END", help=f"in seconds, e.g. 1.2-1.85: {span_help}")
     parser.add_argument(
         "--word-times", metavar="FILE", help="a JSON file of times, as narrate and the node Transcribe make it"
@@ -78,28 +80,37 @@ def _add_options(parser: argparse.ArgumentParser, span_help: str) -> None:
 
 
 def run_edit(options: argparse.Namespace) -> None:
-    """Edit the recording, write the WAV file and print the report."""
-    output = wav_target(options.output, options.recording)
+    """Edit the recording, write a WAV file for each take and print the report."""
+    outputs = _outputs(options)
     request = _request(options, _text(options.old, "--old"), _text(options.new, "--new"), seconds=options.seconds)
-    engine, start = load_engine(options), time.perf_counter()
-    tools = _tools(engine)
-    (edited,) = finish_edits([prepare_edit(engine, request, tools.encode)], tools)
-    _write([output], [edited], start)
+    _run(options, outputs, request)
 
 
 def run_redo(options: argparse.Namespace) -> None:
-    """Speak words again, write a WAV file for each take and print the report."""
-    takes, output = check_integer("takes", options.takes), Path(options.output)
-    names = [output.with_name(f"{output.stem}-{take + 1}{output.suffix}") for take in range(takes)]
-    outputs = [wav_target(str(name), options.recording) for name in (names if takes > 1 else [output])]
+    """Speak words or lines again, write a WAV file for each take and print the report."""
+    outputs = _outputs(options)
+    if check_line_options(options):
+        run_lines(options, outputs)
+        return
     if bool(options.span) == bool(options.words):
         raise InputError("redo needs either --words or --span: say which words to speak again")
     text = _text(options.text, "--text")
-    request = _request(options, text, text, again=options.words or "")
+    _run(options, outputs, _request(options, text, text, again=options.words or ""))
+
+
+def _outputs(options: argparse.Namespace) -> list[Path]:
+    """Return the file of each take; raises InputError or FileError for one that cannot be written."""
+    takes, output = check_integer("takes", options.takes), Path(options.output)
+    names = [output.with_name(f"{output.stem}-{take + 1}{output.suffix}") for take in range(takes)]
+    recordings = (options.recording, getattr(options, "voice", None))
+    return [wav_target(str(name), *recordings) for name in (names if takes > 1 else [output])]
+
+
+def _run(options: argparse.Namespace, outputs: Sequence[Path], request: EditRequest) -> None:
     engine, start = load_engine(options), time.perf_counter()
     tools = _tools(engine)
     prepared = prepare_edit(engine, request, tools.encode)
-    seeds = [(prepared.seed + take) % 2**64 for take in range(takes)]
+    seeds = [(prepared.seed + take) % 2**64 for take in range(len(outputs))]
     _write(outputs, finish_edits([prepared.with_seed(seed) for seed in seeds], tools), start)
 
 

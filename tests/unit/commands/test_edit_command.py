@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from omnivoice.productions.timings import parse_timings
 from tests.unit.commands.test_command_line import Run
 
 OLD, NEW = "Good morning to you all.", "Good evening to you all."
@@ -82,6 +83,76 @@ def test_words_are_spoken_again_in_several_takes(run: Run) -> None:
     first, second = (run.folder / f"out-{take}.wav" for take in (1, 2))
     assert not (run.folder / "out.wav").exists()
     assert all(end > 4_410 for take in (first, second) for end in _kept_ends(run.folder / "in.wav", take))
+
+
+def test_an_edit_has_takes_too(run: Run) -> None:
+    result = run("edit", "in.wav", "--old", OLD, "--new", NEW, "-o", "out.wav", "--takes", 2, "--seed", 7, "--quick")
+    assert result.returncode == 0, result.stderr
+    assert "out-1.wav: " in result.stdout and "seed 8" in result.stdout
+    first, second = ((run.folder / f"out-{take}.wav").read_bytes() for take in (1, 2))
+    assert first != second and not (run.folder / "out.wav").exists()
+
+
+LINES = [("Good morning.", 0.0, 1.0), ("How are you?", 1.0, 1.8), ("Well.", 1.8, 2.4)]
+
+
+def _timings(run: Run) -> None:
+    rows = [{"start": a, "end": b, "speaker": None, "text": text, "words": []} for text, a, b in LINES]
+    (run.folder / "in.wav.json").write_text(json.dumps({"seconds": 2.4, "lines": rows}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("takes", [1, 2])
+def test_a_line_is_spoken_again_and_the_timings_follow(run: Run, takes: int) -> None:
+    _timings(run)
+    line = ("--timings", "in.wav.json", "--line", 2, "--takes", takes, "--seed", 7, "--guidance", 1)
+    result = run("redo", "in.wav", *line, "-o", "out.wav")
+    assert result.returncode == 0, result.stderr
+    assert "line 2: " in result.stdout and "in the voice of lines 1, 3" in result.stdout
+    for name in ["out.wav"] if takes == 1 else ["out-1.wav", "out-2.wav"]:
+        before, rate = soundfile.read(run.folder / "in.wav", dtype="int16")
+        after, _ = soundfile.read(run.folder / name, dtype="int16")
+        lines = parse_timings((run.folder / f"{name}.json").read_text(encoding="utf-8"))
+        added = len(after) - len(before)
+        start, end = _kept_ends(run.folder / "in.wav", run.folder / name)
+        assert start >= 0.99 * rate and end >= 0.59 * rate
+        assert [line.text for line in lines] == [text for text, _, _ in LINES]
+        assert lines[2].end == pytest.approx(2.4 + added / rate, abs=1e-5)
+        assert lines[0].end == lines[1].start == 1.0
+
+
+def test_a_line_of_the_same_length_moves_nothing(run: Run) -> None:
+    _timings(run)
+    line = ("--timings", "in.wav.json", "--line", "1,3", "--keep-length", "--design", "female")
+    result = run("redo", "in.wav", *line, "-o", "out.wav")
+    assert result.returncode == 0, result.stderr
+    lines = parse_timings((run.folder / "out.wav.json").read_text(encoding="utf-8"))
+    assert [(line.text, line.start, line.end) for line in lines] == LINES
+
+
+BAD_LINES = [
+    (("--line", 4, "--timings", "in.wav.json"), "line must be 1-3, the lines of the timings, got 4"),
+    (("--line", "x", "--timings", "in.wav.json"), "line must be the number of a line"),
+    (("--line", 1), "--line needs --timings"),
+    (("--timings", "in.wav.json"), "--timings needs --line"),
+    (("--text", OLD, "--words", "to", "--keep-length"), "--keep-length needs --line"),
+    (("--text", OLD, "--words", "to", "--voice", "in.wav"), "--voice needs --line"),
+    (("--line", 1, "--timings", "in.wav.json", "--words", "to"), "--words is for words, but --line"),
+    (("--line", 1, "--timings", "in.wav.json", "--quick"), "--quick is for words, but --line"),
+    (("--line", 1, "--timings", "in.wav.json", "--order", "together"), "--order is for words, but --line"),
+    (("--line", 1, "--timings", "in.wav.json", "--transcript", "x"), "--transcript needs --voice"),
+    (("--line", 1, "--timings", "none.json"), "none.json"),
+    (("--line", "1,2,3", "--timings", "in.wav.json"), "no other line of 0.5-60 s is in the recording"),
+    ((), "redo needs --text and --words or --span, or --timings and --line"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_LINES)
+def test_which_lines_are_refused(run: Run, arguments: tuple[object, ...], message: str) -> None:
+    _timings(run)
+    result = run("redo", "in.wav", *arguments, "-o", "o.wav")
+    assert result.returncode == 1
+    assert message in result.stderr and "Traceback" not in result.stderr
+    assert not (run.folder / "o.wav").exists()
 
 
 BAD = [
