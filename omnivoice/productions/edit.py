@@ -256,7 +256,7 @@ def _part(
 ) -> tuple[Part, tuple[str, ...]]:
     """Encode a window and plan what is filled in it; return it with warnings about its text."""
     spans = [found.spans[number] for number in window.changes]
-    first, end = window_frames(sound, found.times, window.words)
+    first, end = window_frames(sound, found.times, window.words, spans)
     start, stop = max(0, first - AROUND), min(sound.frames, end + AROUND)
     codes = sound.codes(start, stop, encode) if request.codes is None else request.codes[:, start:stop]
     mask, pieces, at = engine.lm.config.audio_mask_id, list[Tensor](), first

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..constants import FRAME_RATE
+from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import check_number, shown
 from ..text.characters import is_spoken
@@ -21,13 +21,14 @@ from ..text.rules import TextRules
 from .edit_again import words_again
 from .edit_sound import Sound
 from .edit_windows import PlacedText, Range
-from .timings import TimedWord
+from .timings import TimedWord, sounding
 from .word_times import Loudness, estimated_times, recognised_times
 
 ESTIMATED, RECOGNISED, GIVEN = "estimated", "recognised", "given"
 FEWEST = 3  # frames of a filled span
 NEAREST = 5  # frames between two spans; nearer ones are one
 LEAST_RIGHT = 0.5  # of the words of a transcript that the recogniser heard
+EDGE_SECONDS = 0.1  # of the silence around what the model is shown
 STEPS = 100  # a second, of `Loudness`
 PAUSE_STEPS = 25  # how far away a pause attracts an edge
 LEAST_QUIET = 8  # steps of such a pause; the closure of a "p", "t" or "k" inside a word is shorter
@@ -276,12 +277,21 @@ def _given(
     return found
 
 
-def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range) -> tuple[int, int]:
-    """Return the frames [first, end) of words [first, end): they meet other words in the middle between the two."""
+def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range, spans: Sequence[Span]) -> tuple[int, int]:
+    """Return the frames [first, end) of words [first, end), with all of `spans` in them.
+
+    They meet other words in the middle between the two. Of a longer silence at either end, `EDGE_SECONDS` stay: a model
+    is trained on recordings that begin and end with speech.
+    """
     first, end = words
     start = 0.0 if first == 0 else (times[first - 1].end + times[first].start) / 2
     stop = math.inf if end >= len(times) else (times[end - 1].end + times[end].start) / 2
-    return int(start * FRAME_RATE), min(sound.frames, round(min(stop * FRAME_RATE, 1e9)))
+    a, b = int(start * FRAME_RATE), min(sound.frames, round(min(stop * FRAME_RATE, 1e9)))
+    if a < b:
+        heard = sounding(sound.samples[:, a * HOP : b * HOP])
+        edges = heard[0] / SAMPLE_RATE - EDGE_SECONDS, heard[1] / SAMPLE_RATE + EDGE_SECONDS
+        a, b = a + max(0, int(edges[0] * FRAME_RATE)), min(b, a + math.ceil(edges[1] * FRAME_RATE))
+    return min(a, spans[0].start), max(b, spans[-1].end)
 
 
 def parse_spans(text: str) -> tuple[tuple[float, float], ...]:

@@ -208,3 +208,22 @@ def test_requests_that_cannot_be_carried_out(
 ) -> None:
     with pytest.raises(error, match=message):
         _edit(engine, request_)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.16, 0.6, 2.0])
+@pytest.mark.parametrize(("sentence", "old", "new"), [(0, "morning", "evening"), (1, "all", "both"), (2, "Bye", "Hi")])
+def test_the_model_is_shown_little_silence_around_a_sentence(
+    engine: Engine, gap: float, sentence: int, old: str, new: str
+) -> None:
+    texts = ["Good morning to you.", "How are you all today?", "Bye my dear friends."]
+    silence = torch.zeros(1, round(gap * 24_000))
+    pieces = [silence, *(piece for n in range(3) for piece in (_speech(1.6, seed=n).samples, silence))]
+    changed = [text.replace(old, new) if n == sentence else text for n, text in enumerate(texts)]
+    request = _request(Waveform(torch.cat(pieces, 1), 24_000), " ".join(texts), " ".join(changed), context_seconds=0.0)
+    prepared = prepare_edit(engine, request, engine.codec.encode)
+    (part,), (span,) = prepared.parts, prepared.found.spans
+    masked = (part.codes == engine.lm.config.audio_mask_id).all(0)
+    assert int(masked.sum()) == span.frames
+    shown = part.codes.shape[1] - span.frames + span.end - span.start  # frames of the recording
+    # 1.4 s of sound, 0.1 s of silence on either side, and what is left of the frames at both ends.
+    assert shown <= 42
