@@ -25,9 +25,9 @@ from ..errors import InputError
 from ..generate.filling import CODEBOOKS, filling_plan, in_order
 from ..intake.limits import check_integer, check_number, check_switch, check_text_length, shown
 from ..types import GenerationPlan, GenerationRequest, Sampling, Waveform
-from .edit_places import FoundWords, Span, found_words, window_frames
+from .edit_places import FoundWords, Span, found_words
 from .edit_sound import Encode, Sound, sound_of
-from .edit_windows import Window, new_range, windows
+from .edit_windows import Range, Window, new_range, window_frames, windows
 from .takes import with_seed
 from .timings import TimedWord
 
@@ -217,8 +217,9 @@ def prepare_edit(engine: Engine, request: EditRequest, encode: Encode) -> Prepar
     seed = secrets.randbelow(2**32) if request.seed is None else check_integer("seed", request.seed)
     parts, warnings = [], list[str]()
     shown_parts = windows(found.old, found.times, [span.old for span in found.spans], context_seconds=context)
-    for number, window in enumerate(shown_parts):
-        part, told = _part(engine, replace(request, seed=(seed + number) % 2**64), sound, found, window, encode)
+    ranges = window_frames(shown_parts, found.times, [(span.start, span.end) for span in found.spans], sound)
+    for number, (window, frames) in enumerate(zip(shown_parts, ranges)):
+        part, told = _part(engine, replace(request, seed=(seed + number) % 2**64), sound, found, window, frames, encode)
         parts.append(part)
         warnings += told
     told = tuple(dict.fromkeys((*sound.warnings, *found.warnings, *warnings)))
@@ -252,11 +253,11 @@ def _shape(codes: object) -> str:
 
 
 def _part(
-    engine: Engine, request: EditRequest, sound: Sound, found: FoundWords, window: Window, encode: Encode
+    engine: Engine, request: EditRequest, sound: Sound, found: FoundWords, window: Window, frames: Range, encode: Encode
 ) -> tuple[Part, tuple[str, ...]]:
-    """Encode a window and plan what is filled in it; return it with warnings about its text."""
+    """Encode a window of these frames and plan what is filled in it; return it with warnings about its text."""
     spans = [found.spans[number] for number in window.changes]
-    first, end = window_frames(sound, found.times, window.words, spans)
+    first, end = frames
     start, stop = max(0, first - AROUND), min(sound.frames, end + AROUND)
     codes = sound.codes(start, stop, encode) if request.codes is None else request.codes[:, start:stop]
     mask, pieces, at = engine.lm.config.audio_mask_id, list[Tensor](), first

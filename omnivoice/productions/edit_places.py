@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
+from ..constants import FRAME_RATE
 from ..errors import InputError, TextError
 from ..intake.limits import check_number, shown
 from ..text.characters import is_spoken
@@ -20,15 +20,15 @@ from ..text.duration import rate_fault, text_weight
 from ..text.rules import TextRules
 from .edit_again import words_again
 from .edit_sound import Sound
+from .edit_spans import given_ranges, times_in_spans
 from .edit_windows import PlacedText, Range
-from .timings import TimedWord, sounding
+from .timings import TimedWord
 from .word_times import Loudness, estimated_times, recognised_times
 
 ESTIMATED, RECOGNISED, GIVEN = "estimated", "recognised", "given"
 FEWEST = 3  # frames of a filled span
 NEAREST = 5  # frames between two spans; nearer ones are one
 LEAST_RIGHT = 0.5  # of the words of a transcript that the recogniser heard
-EDGE_SECONDS = 0.1  # of the silence around what the model is shown
 STEPS = 100  # a second, of `Loudness`
 PAUSE_STEPS = 25  # how far away a pause attracts an edge
 LEAST_QUIET = 8  # steps of such a pause; the closure of a "p", "t" or "k" inside a word is shorter
@@ -98,7 +98,10 @@ def found_words(
         raise InputError("words can be spoken again where both texts are the same: leave out the new text")
     placer = _Placer(sound.frames, loudness, times, how, pace=_pace(old.words, loudness))
     if spans:
-        found = _given(changes, spans, placer, new)
+        ranges = given_ranges(changes, spans, sound.frames)
+        found = [placer.given(change, new.words, range_) for change, range_ in zip(changes, ranges)]
+        if old.words != new.words:
+            times = times_in_spans(times, [(change.old, range_) for change, range_ in zip(changes, ranges)])
     else:
         found = _merged([placer.place(change, new.words) for change in changes])
     if seconds is not None:
@@ -169,6 +172,11 @@ class _Placer:
         start, stop = self._outwards(start, -1), self._outwards(stop, 1)
         a, b = self._within(math.floor(start * FRAME_RATE), math.ceil(stop * FRAME_RATE))
         return Span(change.old, change.new, a, b, self.length(change, new_words, b - a), self.how)
+
+    def given(self, change: WordChange, new_words: Sequence[str], opened: Range) -> Span:
+        """Return the span of a change whose frames are given."""
+        frames = 0 if change.new[0] == change.new[1] else self.length(change, new_words, opened[1] - opened[0])
+        return Span(change.old, change.new, *opened, frames, GIVEN)
 
     def length(self, change: WordChange, new_words: Sequence[str], opened: int) -> int:
         """Return how many frames take the place of `opened` ones."""
@@ -251,47 +259,6 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
         else:
             merged.append(span)
     return merged
-
-
-def _given(
-    changes: Sequence[WordChange], spans: Sequence[tuple[float, float]], placer: _Placer, new: PlacedText
-) -> list[Span]:
-    """Return the changes in the given spans of seconds, one for each; raises InputError if they do not fit."""
-    if len(changes) != len(spans):
-        raise InputError(
-            f"there must be one span for each change, and the texts differ in {len(changes)} places, got {len(spans)} "
-            "spans: give the others too, or leave the spans out"
-        )
-    seconds, last, found = placer.frames / FRAME_RATE, 0.0, list[Span]()
-    for change, (start, end) in zip(changes, spans):
-        if not last <= start <= end <= seconds:
-            raise InputError(
-                f"span {start:g}-{end:g} must lie within the {seconds:g} s of the recording, begin before it ends and "
-                "not overlap the span before it"
-            )
-        last, a = end, round(start * FRAME_RATE)
-        b = max(a + int(change.old != change.new or start < end), round(end * FRAME_RATE))
-        a, b = min(a, placer.frames - 1), min(b, placer.frames)
-        frames = 0 if change.new[0] == change.new[1] else placer.length(change, new.words, b - a)
-        found.append(Span(change.old, change.new, a, b, frames, GIVEN))
-    return found
-
-
-def window_frames(sound: Sound, times: Sequence[TimedWord], words: Range, spans: Sequence[Span]) -> tuple[int, int]:
-    """Return the frames [first, end) of words [first, end), with all of `spans` in them.
-
-    They meet other words in the middle between the two. Of a longer silence at either end, `EDGE_SECONDS` stay: a model
-    is trained on recordings that begin and end with speech.
-    """
-    first, end = words
-    start = 0.0 if first == 0 else (times[first - 1].end + times[first].start) / 2
-    stop = math.inf if end >= len(times) else (times[end - 1].end + times[end].start) / 2
-    a, b = int(start * FRAME_RATE), min(sound.frames, round(min(stop * FRAME_RATE, 1e9)))
-    if a < b:
-        heard = sounding(sound.samples[:, a * HOP : b * HOP])
-        edges = heard[0] / SAMPLE_RATE - EDGE_SECONDS, heard[1] / SAMPLE_RATE + EDGE_SECONDS
-        a, b = a + max(0, int(edges[0] * FRAME_RATE)), min(b, a + math.ceil(edges[1] * FRAME_RATE))
-    return min(a, spans[0].start), max(b, spans[-1].end)
 
 
 def parse_spans(text: str) -> tuple[tuple[float, float], ...]:

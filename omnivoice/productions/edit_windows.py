@@ -7,14 +7,18 @@ without a stop, as in an unpunctuated transcript, is cut between words. Nothing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..text.boundaries import SENTENCE, cut_ranks
 from ..text.clean import joined_lines
-from .timings import TimedWord
+from .edit_sound import Sound
+from .timings import TimedWord, sounding
 
+EDGE_SECONDS = 0.1  # of the silence around what the model is shown
 LONGEST_SECONDS = 20.0  # of a sentence that is shown whole
 Range = tuple[int, int]
 
@@ -131,6 +135,37 @@ def _grown(units: Sequence[Range], times: Sequence[TimedWord], first: int, last:
             last += 1
         before = not before
     return first, last
+
+
+def window_frames(
+    found: Sequence[Window], times: Sequence[TimedWord], spans: Sequence[Range], sound: Sound
+) -> list[Range]:
+    """Return the frames [first, end) of each window.
+
+    Words meet their neighbours in the middle between the two. Of a longer silence at either end, `EDGE_SECONDS` stay: a
+    model is trained on recordings that begin and end with speech. A window holds the frames that its changes open, and
+    none that another window's do. spans: the opened frames [start, end) of each change, in order.
+    """
+    ranges, last = list[Range](), 0
+    for number, window in enumerate(found):
+        first, end = window.words
+        start = 0.0 if first == 0 else (times[first - 1].end + times[first].start) / 2
+        stop = math.inf if end >= len(times) else (times[end - 1].end + times[end].start) / 2
+        low, high = _sounding(sound, int(start * FRAME_RATE), min(sound.frames, round(min(stop * FRAME_RATE, 1e9))))
+        most = sound.frames if number + 1 == len(found) else spans[found[number + 1].changes[0]][0]
+        opened = spans[window.changes[0]][0], spans[window.changes[-1]][1]
+        ranges.append((max(last, min(low, opened[0])), min(most, max(high, opened[1]))))
+        last = opened[1]
+    return ranges
+
+
+def _sounding(sound: Sound, first: int, end: int) -> Range:
+    """Return frames [first, end) without the silence at both ends but `EDGE_SECONDS` of it."""
+    if first >= end:
+        return first, end
+    heard = sounding(sound.samples[:, first * HOP : end * HOP])
+    edges = heard[0] / SAMPLE_RATE - EDGE_SECONDS, heard[1] / SAMPLE_RATE + EDGE_SECONDS
+    return first + max(0, int(edges[0] * FRAME_RATE)), min(end, first + math.ceil(edges[1] * FRAME_RATE))
 
 
 def new_range(words: Range, changes: Sequence[tuple[Range, Range]]) -> Range:
