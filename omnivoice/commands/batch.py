@@ -17,6 +17,7 @@ from ..productions.batch_rows import read_rows
 from ..productions.keys import with_retries
 from ..train.trainer import clock
 from ..train.world import place_in_world
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import (
     add_retries_option,
@@ -40,6 +41,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_voice_options(parser)
     add_speech_options(parser, resumes=True)
     add_retries_option(parser)
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -67,6 +69,7 @@ def run(options: argparse.Namespace) -> None:
         load_voice=partial(load_voice, engine),
         rank=world.rank,
         size=world.size,
+        mark=chosen_mark(options),
     )
     result = batch.run(rows, show_progress)
     for warning in (*warnings, *_warnings(result, batch.manifest.name)):

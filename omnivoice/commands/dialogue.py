@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..intake.audio_files import write_wav
 from ..intake.files import write_atomic
+from ..intake.marks import Mark
 from ..productions.cast import Cast, Speaker
 from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from ..productions.kept import KeptSpeech, parts_folder
@@ -22,6 +23,7 @@ from ..text.rules import TextRules
 from ..text.script import Script, folded, parse_script, speaker_names, unused_warnings
 from ..types import GenerationRequest, Speech
 from .cast_options import add_cast_options, members_from, recordings_of, speaker_from
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import (
     add_redo_option,
@@ -64,6 +66,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_redo_option(parser, "line")
     add_speech_options(parser, resumes=True)
     add_retries_option(parser)
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -89,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
             return retrying(engine.plan(requests))
 
         dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
-        _write(output, dialogue, engine.rules)
+        _write(output, dialogue, engine.rules, chosen_mark(options))
         if not options.keep_parts:
             kept.remove()
     for line in (*(f"warning: {warning}" for warning in dialogue.warnings), *dialogue.notes):
@@ -110,9 +113,9 @@ def _script(text: str, names: Sequence[str], rules: TextRules, *, has_default: b
     return replace(script, warnings=(*script.warnings, *unused_warnings(unused)))
 
 
-def _write(output: Path, dialogue: Dialogue, rules: TextRules) -> None:
+def _write(output: Path, dialogue: Dialogue, rules: TextRules, mark: Mark | None) -> None:
     """Write the WAV file, and next to it the times as JSON and the subtitles as SRT."""
     lines = timed_lines(dialogue.lines, rules)
-    write_wav(output, dialogue.waveform)
+    write_wav(output, dialogue.waveform, mark=mark)
     write_atomic(output.with_name(f"{output.name}.json"), timings_json(lines, dialogue.waveform.seconds).encode())
     write_atomic(output.with_name(f"{output.name}.srt"), srt_of(lines, rules).encode())

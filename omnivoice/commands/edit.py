@@ -14,11 +14,13 @@ from ..errors import InputError
 from ..generate.filling import ORDERS
 from ..intake.audio_files import fits_pcm16, read_audio, write_wav
 from ..intake.limits import check_integer
+from ..intake.marks import EDITED, Mark
 from ..productions.edit import Edited, EditRequest, EditTools, edit_tools, finish_edits, prepare_edit
 from ..productions.edit_places import parse_spans
 from ..productions.edit_report import edit_report
 from ..productions.timings import TimedWord, parse_timings
 from ..types import Sampling
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_engine
 from .redo_line import add_line_options, check_line_options, run_lines
 from .speech_options import show_progress, wav_target
@@ -75,6 +77,7 @@ def _add_options(parser: argparse.ArgumentParser, span_help: str) -> None:
     parser.add_argument("--seed", type=int, help="same seed, same speech; default: a new seed, which is printed")
     parser.add_argument("--guidance", type=float, default=Sampling().guidance, help="guidance scale, default 2")
     parser.add_argument("--as-written", action="store_true", help="read the new text as it is written")
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
 
@@ -111,7 +114,8 @@ def _run(options: argparse.Namespace, outputs: Sequence[Path], request: EditRequ
     tools = _tools(engine)
     prepared = prepare_edit(engine, request, tools.encode)
     seeds = [(prepared.seed + take) % 2**64 for take in range(len(outputs))]
-    _write(outputs, finish_edits([prepared.with_seed(seed) for seed in seeds], tools), start)
+    made = finish_edits([prepared.with_seed(seed) for seed in seeds], tools)
+    _write(outputs, made, start, chosen_mark(options, EDITED))
 
 
 def _request(options: argparse.Namespace, old: str, new: str, **more: object) -> EditRequest:
@@ -149,11 +153,11 @@ def _tools(engine: Engine) -> EditTools:
     return EditTools(tools.encode, partial(engine.fill, on_step=show_progress), tools.decode)
 
 
-def _write(outputs: Sequence[Path], takes: Sequence[Edited], start: float) -> None:
+def _write(outputs: Sequence[Path], takes: Sequence[Edited], start: float, mark: Mark | None) -> None:
     """Write each take, with as many bits as the recording's own samples need, and print what was done."""
     recording = takes[0].prepared.request.recording
     for output, edited in zip(outputs, takes):
-        write_wav(output, edited.waveform, subtype="pcm16" if fits_pcm16(recording) else "float32")
+        write_wav(output, edited.waveform, subtype="pcm16" if fits_pcm16(recording) else "float32", mark=mark)
     took = time.perf_counter() - start
     for warning in takes[0].warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -17,7 +17,8 @@ from ..engine import Engine
 from ..errors import InputError
 from ..intake.audio_files import write_long_wav
 from ..intake.files import write_atomic
-from ..intake.riff import pcm16_head
+from ..intake.marks import Mark
+from ..intake.riff import mark_chunks, pcm16_head
 from ..productions.kept import parts_folder
 from ..productions.keys import with_retries
 from ..productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
@@ -28,6 +29,7 @@ from ..productions.redo import parse_redo
 from ..productions.takes import SpeakWithRetries
 from ..train.trainer import clock
 from ..types import GenerationRequest
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import (
     add_redo_option,
@@ -55,6 +57,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_voice_options(parser)
     add_speech_options(parser, resumes=True)
     add_retries_option(parser)
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -79,8 +82,9 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
     model, together = with_retries(identity, options.retries), parts_at_once(engine.sampler.device)
     made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo, max_batch=together)
     count = made[-1].end + long.tail
-    pieces, marks = samples_of(made, store, tail=long.tail), chapter_marks(long, made)
-    write_long_wav(output, pieces, samples=count, sample_rate=SAMPLE_RATE, marks=marks)
+    pieces, chapters = samples_of(made, store, tail=long.tail), chapter_marks(long, made)
+    mark = chosen_mark(options)
+    write_long_wav(output, pieces, samples=count, sample_rate=SAMPLE_RATE, mark=mark, chapters=chapters)
     write_atomic(
         output.with_name(output.name + TIMES), long_timings(long, made, timed_parts(made, store, engine.rules)).encode()
     )
@@ -94,11 +98,11 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
     print(f"{output}: {seconds} of speech in {took}, seed {long.seed}{resumed}")
 
 
-def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries) -> None:
+def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries, mark: Mark | None) -> None:
     """Speak a text to standard output as a WAV file of unknown length, each part as soon as it is made."""
     out = standard_output()
     long, store = plan_long(replace(request, first_seconds=FIRST_SECONDS), engine.plan), PartsInMemory()
-    out.write(pcm16_head(None, SAMPLE_RATE))
+    out.write(pcm16_head(None, SAMPLE_RATE, before=mark_chunks(mark)))
     out.flush()
 
     def on_part(part: MadePart, samples: Tensor, progress: Progress) -> None:

@@ -14,10 +14,12 @@ from ..errors import InputError
 from ..generate.filling import ORDERS
 from ..intake.audio_files import fits_pcm16, read_audio, write_wav
 from ..intake.files import write_atomic
+from ..intake.marks import EDITED, Mark
 from ..productions.redo_places import RedoRequest
 from ..productions.redo_speech import RedoneLines, parse_lines, redo_lines, redo_tools
 from ..productions.timings import parse_timings, timings_json
 from ..types import GenerationRequest, Sampling, Waveform
+from .mark_option import chosen_mark
 from .models import load_engine
 from .speech_options import load_voice, show_progress
 from .text_input import read_text_file
@@ -87,15 +89,18 @@ def run_lines(options: argparse.Namespace, outputs: Sequence[Path]) -> None:
         base = replace(base, voice=voice)
     tools = replace(redo_tools(engine), speak=partial(engine.generate_plans, on_step=show_progress))
     request = RedoRequest(recording, timings, numbers, base, options.keep_length)
-    _write(outputs, recording, redo_lines(tools, request, len(outputs)), start)
+    takes = redo_lines(tools, request, len(outputs))
+    _write(outputs, recording, takes, start, chosen_mark(options, EDITED))
 
 
-def _write(outputs: Sequence[Path], recording: Waveform, takes: Sequence[RedoneLines], start: float) -> None:
+def _write(
+    outputs: Sequence[Path], recording: Waveform, takes: Sequence[RedoneLines], start: float, mark: Mark | None
+) -> None:
     subtype = "pcm16" if fits_pcm16(recording) else "float32"
     for warning in takes[0].warnings:
         print(f"warning: {warning}", file=sys.stderr)
     for output, take in zip(outputs, takes):
-        write_wav(output, take.waveform, subtype=subtype)
+        write_wav(output, take.waveform, subtype=subtype, mark=mark)
         times = timings_json(take.lines, take.waveform.seconds)
         write_atomic(output.with_name(f"{output.name}.json"), times.encode())
         print(f"{output}: {take.waveform.seconds:.2f} s, seed {take.seed}")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ..generate.written import unused_entries
 from ..intake.audio_files import write_wav
 from . import narrate
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_engine
 from .speech_options import (
     add_retries_option,
@@ -37,6 +38,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--exact-length", action="store_true", help="make the file exactly as long as --duration")
     add_speech_options(parser)
     add_retries_option(parser)
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -53,11 +55,11 @@ def run(options: argparse.Namespace) -> None:
     if output is None:
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        narrate.stream(engine, request, speaker_of(options, engine))
+        narrate.stream(engine, request, speaker_of(options, engine), chosen_mark(options))
         return
     start = time.perf_counter()
     (speech,) = speaker_of(options, engine, progress=True)(engine.plan([request]))
-    write_wav(output, speech.waveform)
+    write_wav(output, speech.waveform, mark=chosen_mark(options))
     took = time.perf_counter() - start
     for warning in (*warnings, *speech.warnings):
         print(f"warning: {warning}", file=sys.stderr)

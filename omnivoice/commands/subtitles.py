@@ -26,6 +26,7 @@ from ..productions.subtitle_writer import srt_text, vtt_text
 from ..productions.subtitles import SpokenSubtitles, speak_subtitles
 from ..productions.takes import run_with_retries
 from .cast_options import add_cast_options, members_from, recordings_of, speaker_from
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_lora_options, add_model_options, load_identified
 from .speech_options import add_retries_option, add_speech_options, base_request, show_progress, wav_target
 
@@ -65,6 +66,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--keep-parts", action="store_true", help="keep the folder of finished cues, for later edits")
     add_speech_options(parser, resumes=True)
     add_retries_option(parser)
+    add_mark_option(parser)
     add_model_options(parser)
     add_lora_options(parser)
     parser.set_defaults(run=run)
@@ -93,7 +95,8 @@ def run(options: argparse.Namespace) -> None:
         members_cast = Cast(speakers, speaker_from(engine, "", default))
         disk = CuesOnDisk(kept.speech_of)
         result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)
-        write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE)
+        mark = chosen_mark(options)
+        write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE, mark=mark)
         took = time.perf_counter() - start
         if encoding not in ("utf-8", options.encoding):
             print(

@@ -27,6 +27,7 @@ from ..errors import DiskFullError, FileError, InputError, OmniVoiceError, Proce
 from ..generate.codec import Codec
 from ..intake.audio_files import write_wav
 from ..intake.folders import make_folder
+from ..intake.marks import SYNTHETIC, Mark
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..ops import PLAIN_OPS, TORCH_OPS
 from ..text.tokenizer import TextTokenizer
@@ -47,6 +48,7 @@ from ..weights.files import CheckpointFiles
 from ..weights.lora_read import read_lora
 from ..weights.lora_write import write_peft
 from .dataset import load_dataset
+from .mark_option import add_mark_option, chosen_mark
 from .models import add_checkpoint_options, add_device_option, checkpoint_files, find_model, usable_device
 from .recogniser import load_recogniser, word_counter
 from .train_config import EXAMPLE, TrainOrder, read_order
@@ -69,6 +71,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("config", help="a .toml or .json file, as in the example below")
     add_checkpoint_options(parser)
     add_device_option(parser, None)
+    add_mark_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -80,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         # Before hours of encoding; fails as well if the folder cannot be made.
         with lock_run(order.output) if world.is_main else nullcontext(), world.together():
-            _run(order, world)
+            _run(order, world, chosen_mark(options) if world.is_main else None)
     except (KeyboardInterrupt, ProcessError):
         if world.is_main:
             print(f"\n{_next(RunFolder(order.output))}", file=sys.stderr)
@@ -89,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         world.close()
 
 
-def _run(order: TrainOrder, world: World) -> None:
+def _run(order: TrainOrder, world: World, mark: Mark | None) -> None:
     device = usable_device(
         f"cuda:{world.local_rank}" if world.size > 1 and order.device.startswith("cuda") else order.device
     )
@@ -117,7 +120,8 @@ def _run(order: TrainOrder, world: World) -> None:
         print(f"resumed from step {trainer.step_count}")
     speaks = (settings.sample_every or hear) and world.is_main
     engine = _engine(trainer, files, tokenizer) if speaks else None
-    speaker = _speaker(trainer, engine, folder, dataset.language) if engine and settings.sample_every else None
+    sampled = engine if settings.sample_every else None
+    speaker = _speaker(trainer, sampled, folder, dataset.language, mark) if sampled else None
     counter = word_counter(trainer, engine, hear) if engine and hear else None
     outcome = _train(trainer, folder, speaker, counter, order)
     world.wait()
@@ -209,7 +213,9 @@ def _engine(trainer: Trainer, files: CheckpointFiles, tokenizer: TextTokenizer) 
     return Engine.around(model.lm, model.text, model.device, codec, tokenizer, files.words, about)
 
 
-def _speaker(trainer: Trainer, engine: Engine, run: RunFolder, language: str | None) -> Callable[[int], None]:
+def _speaker(
+    trainer: Trainer, engine: Engine, run: RunFolder, language: str | None, mark: Mark | None = SYNTHETIC
+) -> Callable[[int], None]:
     """Return a function that speaks the sample text with the current weights into a file named after the step.
 
     language: that of most clips.
@@ -221,7 +227,7 @@ def _speaker(trainer: Trainer, engine: Engine, run: RunFolder, language: str | N
     def speak(step: int) -> None:
         try:
             (speech,) = engine.generate([request])
-            run.with_room(partial(write_wav, folder / f"step-{step:08d}.wav", speech.waveform))
+            run.with_room(partial(write_wav, folder / f"step-{step:08d}.wav", speech.waveform, mark=mark))
         except DiskFullError:
             raise  # ends the run
         except OmniVoiceError as error:  # a silent sample must not end the training

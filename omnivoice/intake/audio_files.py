@@ -18,12 +18,10 @@ from ..types import Waveform
 from .container_audio import read_container
 from .files import open_regular, write_parts_atomic
 from .libsndfile import UnreadableAudio, encode_wav, is_for_libsndfile, read_with_libsndfile
-from .limits import MAX_AUDIO_BYTES, MAX_COMMENT_CHARS, too_large
+from .limits import MAX_AUDIO_BYTES, too_large
+from .marks import SYNTHETIC, Mark
 from .paths import as_path, shown_name
-from .riff import is_wav, pcm16_head, tail_chunks
-from .text_in import clean_text
-
-AI_COMMENT = "AI-generated speech (OmniVoice)"
+from .riff import chapter_chunks, is_wav, mark_chunks, pcm16_head
 
 
 def read_audio(path: str | PathLike[str], *, require_complete: bool = False) -> Waveform:
@@ -72,21 +70,20 @@ def write_wav(
     waveform: Waveform,
     *,
     subtype: str = "pcm16",
-    comment: str | None = AI_COMMENT,
+    mark: Mark | None = SYNTHETIC,
     overwrite: bool = True,
 ) -> Path:
     """Write a WAVE file atomically and return the path written.
 
-    subtype: "pcm16" (rounded to nearest, clipped to full scale) or "float32" (unchanged). comment: a line of text that
-    the file carries (LIST/INFO ICMT), None for no line; it never touches the samples. An existing file is replaced
-    only with `overwrite`, and only if it is a WAVE file. Raises AudioError for NaN or Inf, FileError if writing fails.
+    subtype: "pcm16" (rounded to nearest, clipped to full scale) or "float32" (unchanged). mark: says that the speech is
+    synthetic, None for no mark; it never touches the samples. An existing file is replaced only with `overwrite`, and
+    only if it is a WAVE file. Raises AudioError for NaN or Inf, FileError if writing fails.
     """
     where = as_path(path)
     name = shown_name(where)
     if overwrite:
         check_wav_target(where)
-    line = None if comment is None else clean_text(comment, name="comment", limit=MAX_COMMENT_CHARS)
-    with encode_wav(waveform, subtype=subtype, comment=line, name=name).getbuffer() as data:
+    with encode_wav(waveform, subtype=subtype, tail=mark_chunks(mark), name=name).getbuffer() as data:
         return write_parts_atomic(where, (data,), size=len(data), overwrite=overwrite)
 
 
@@ -102,18 +99,17 @@ def write_long_wav(
     *,
     samples: int,
     sample_rate: int,
-    comment: str | None = AI_COMMENT,
-    marks: Sequence[tuple[int, str]] = (),
+    mark: Mark | None = SYNTHETIC,
+    chapters: Sequence[tuple[int, str]] = (),
 ) -> Path:
     """Write a mono 16-bit WAVE file atomically with one piece in memory at a time, and return the path written.
 
-    pieces: [N_i] int16, `samples` in all. marks: (sample, label) of chapters, which editors show. A WAVE file at `path`
-    is replaced. Raises FileError, also for another number of samples.
+    pieces: [N_i] int16, `samples` in all. mark: as in `write_wav`. chapters: (sample, label), which editors show. A
+    WAVE file at `path` is replaced. Raises FileError, also for another number of samples.
     """
     where = as_path(path)
     check_wav_target(where)
-    line = None if comment is None else clean_text(comment, name="comment", limit=MAX_COMMENT_CHARS)
-    tail = tail_chunks(line, marks)
+    tail = mark_chunks(mark) + chapter_chunks(chapters)
     head = pcm16_head(samples, sample_rate, after=len(tail))
 
     def blocks() -> Iterator[bytes]:

@@ -175,8 +175,11 @@ def to_pcm16(samples: np.ndarray) -> np.ndarray:
     return np.clip(np.rint(samples * np.float32(32768)), -32768, 32767).astype(np.int16)
 
 
-def encode_wav(waveform: Waveform, *, subtype: str, comment: str | None, name: str) -> io.BytesIO:
-    """Return a WAVE file; `audio_files.write_wav` describes the arguments. Raises AudioError for unfit samples."""
+def encode_wav(waveform: Waveform, *, subtype: str, tail: bytes, name: str) -> io.BytesIO:
+    """Return a WAVE file; `audio_files.write_wav` describes the arguments. Raises AudioError for unfit samples.
+
+    tail: chunks for after the samples, where they do not disturb readers that expect the samples at byte 44.
+    """
     C, N = waveform.samples.shape
     check_audio_layout(name, C, waveform.sample_rate)
     if subtype not in SUBTYPES:
@@ -192,8 +195,10 @@ def encode_wav(waveform: Waveform, *, subtype: str, comment: str | None, name: s
         for first in range(0, N, _BLOCK_FRAMES):
             block = waveform.samples[:, first : first + _BLOCK_FRAMES].T.contiguous().numpy()  # [n, C]
             sound.write(to_pcm16(block) if subtype == "pcm16" else block)
-        if comment is not None:
-            sound.comment = comment  # after the samples, where it does not disturb readers that expect them at byte 44
+    size = file.seek(0, io.SEEK_END)
+    file.write(tail)
+    file.seek(4)
+    file.write((size + len(tail) - 8).to_bytes(4, "little"))
     if subtype == "float32":  # libsndfile's PEAK chunk holds the time: equal audio must give equal files
         with file.getbuffer() as data:
             at = bytes(data[:128]).find(b"PEAK")

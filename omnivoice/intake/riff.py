@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from .limits import MAX_AUDIO_BYTES, too_large
+from .marks import Mark
 
 _MAX_CHUNKS = 1_000
 _UNKNOWN = 0xFFFFFFFF
@@ -94,28 +95,44 @@ def repaired(file: BinaryIO, chunk: SampleChunk, name: str) -> BinaryIO:
     return io.BytesIO(data)
 
 
-def pcm16_head(samples: int | None, sample_rate: int, *, after: int = 0) -> bytes:
+def pcm16_head(samples: int | None, sample_rate: int, *, before: bytes = b"", after: int = 0) -> bytes:
     """Return what a mono 16-bit WAV file starts with. samples: None for a stream whose length is not known yet.
 
-    after: bytes of the chunks that follow the samples.
+    before: chunks that precede the samples, for a stream, which has none after them. after: bytes of the chunks that
+    follow the samples.
     """
     size = _UNKNOWN if samples is None else 2 * samples
-    whole = _UNKNOWN if samples is None else 36 + size + after
+    whole = _UNKNOWN if samples is None else 36 + len(before) + size + after
     form = struct.pack("<HHIIHH", 1, 1, sample_rate, 2 * sample_rate, 2, 16)
-    return b"RIFF" + struct.pack("<I", whole) + b"WAVE" + _chunk(b"fmt ", form) + b"data" + struct.pack("<I", size)
+    return (
+        b"RIFF"
+        + struct.pack("<I", whole)
+        + b"WAVE"
+        + _chunk(b"fmt ", form)
+        + before
+        + b"data"
+        + struct.pack("<I", size)
+    )
 
 
-def tail_chunks(comment: str | None, marks: Sequence[tuple[int, str]] = ()) -> bytes:
-    """Return the chunks after the samples: a comment (LIST/INFO ICMT), and marks (sample, label) with their labels."""
-    chunks = b"" if comment is None else _chunk(b"LIST", b"INFO" + _chunk(b"ICMT", comment.encode() + b"\0"))
-    if marks:
-        points = [struct.pack("<II4sIII", i, at, b"data", 0, 0, at) for i, (at, _) in enumerate(marks, 1)]
-        labels = [
-            _chunk(b"labl", struct.pack("<I", i) + label.encode() + b"\0") for i, (_, label) in enumerate(marks, 1)
-        ]
-        chunks += _chunk(b"cue ", struct.pack("<I", len(marks)) + b"".join(points))
-        chunks += _chunk(b"LIST", b"adtl" + b"".join(labels))
-    return chunks
+def mark_chunks(mark: Mark | None) -> bytes:
+    """Return the chunks of a mark: its comment (LIST/INFO ICMT) and its XMP packet (_PMX); nothing for None."""
+    if mark is None:
+        return b""
+    comment = _chunk(b"ICMT", mark.comment.encode() + b"\0")
+    return _chunk(b"LIST", b"INFO" + comment) + _chunk(b"_PMX", mark.xmp())
+
+
+def chapter_chunks(chapters: Sequence[tuple[int, str]]) -> bytes:
+    """Return the chunks of chapters (sample, label): cue points with their labels; nothing without chapters."""
+    if not chapters:
+        return b""
+    points = [struct.pack("<II4sIII", i, at, b"data", 0, 0, at) for i, (at, _) in enumerate(chapters, 1)]
+    labels = [
+        _chunk(b"labl", struct.pack("<I", i) + label.encode() + b"\0") for i, (_, label) in enumerate(chapters, 1)
+    ]
+    cues = _chunk(b"cue ", struct.pack("<I", len(chapters)) + b"".join(points))
+    return cues + _chunk(b"LIST", b"adtl" + b"".join(labels))
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import DiskFullError, FileError, OmniVoiceError
-from ..intake.audio_files import AI_COMMENT, write_wav
+from ..intake.audio_files import write_wav
 from ..intake.files import append_line, file_size, file_stamp, read_bytes
 from ..intake.folders import make_folder
 from ..intake.limits import MAX_AUDIO_BYTES
 from ..intake.locks import only_run
+from ..intake.marks import SYNTHETIC, Mark
 from ..types import DictionaryEntry, GenerationRequest, Speech, VoicePrompt
-from .batch_rows import FAILED, SPOKEN, Row, manifest_entries, mend_manifest
+from .batch_rows import FAILED, SPOKEN, WRITING, Row, manifest_entries, mend_manifest
 from .keys import request_key
 from .lines import PlanRequests, SpeakRequests
 
@@ -61,7 +62,8 @@ class Batch:
 
     folder: of the files and the manifest. root: what recordings are relative to. base: what rows do not set; a row
     without a seed gets one from this seed and its id. model: identifies the weights and how they compute. rank, size:
-    this process and how many share the rows; each has a manifest of its own, and reads all of them.
+    this process and how many share the rows; each has a manifest of its own, and reads all of them. mark: of the files,
+    None for no mark; files that have another one are made again.
     """
 
     folder: Path
@@ -73,6 +75,7 @@ class Batch:
     load_voice: LoadVoice
     rank: int = 0
     size: int = 1
+    mark: Mark | None = SYNTHETIC
 
     @property
     def manifest(self) -> Path:
@@ -99,13 +102,16 @@ class Batch:
 
 
 class _Work:
-    """finished: {name: entry} of what any process has spoken. noted: {name: the last entry of this process}."""
+    """finished: {name: entry} of what any process has spoken. begun: names of files that batch has begun to write
+    without a mark. noted: {name: the last entry of this process}."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch, self._voices = batch, dict[tuple[str, str, str], VoicePrompt]()
         names = sorted(name for name in os.listdir(batch.folder) if fnmatch(name, MANIFESTS))
         entries = [entry for name in names for entry in manifest_entries(batch.folder / name)]
         self.finished = {entry["id"]: entry for entry in entries if entry.get("status") == SPOKEN}
+        self.begun = {entry["id"] for entry in entries if entry.get("status") == WRITING}
+        self.model = f"{batch.model}{'' if batch.mark else ' without a mark'}"
         mend_manifest(batch.manifest)
         self.noted = {entry["id"]: entry for entry in manifest_entries(batch.manifest)}
 
@@ -119,7 +125,7 @@ class _Work:
                     self._fail(row, row.fault, result)
                     continue
                 request = self._request(row)
-                key = request_key(request, model=self.batch.model)
+                key = request_key(request, model=self.model)
                 if self._is_finished(row, key):
                     result.skipped += 1
                     continue
@@ -181,17 +187,19 @@ class _Work:
     def _check_target(self, row: Row) -> None:
         """Raise FileError if the row's file is there and no batch has made it, such as a recording."""
         path = self._path(row)
-        if row.name in self.finished or not os.path.lexists(path):
+        if row.name in self.finished or row.name in self.begun or not os.path.lexists(path):
             return
-        if AI_COMMENT.encode() not in read_bytes(path, limit=MAX_AUDIO_BYTES):
+        if SYNTHETIC.comment.encode() not in read_bytes(path, limit=MAX_AUDIO_BYTES):
             raise FileError(f"{path.name} is there already and was not made by batch: use another id or output folder")
 
     def _path(self, row: Row) -> Path:
         return self.batch.folder / f"{row.name}.wav"
 
     def _write(self, row: Row, request: GenerationRequest, key: str, speech: Speech, result: BatchResult) -> None:
+        if self.batch.mark is None:  # a kill right after the file is written would leave nothing that tells it is ours
+            append_line(self.batch.manifest, _line({"id": row.name, "line": row.line, "status": WRITING}))
         try:
-            path = write_wav(self._path(row), speech.waveform)
+            path = write_wav(self._path(row), speech.waveform, mark=self.batch.mark)
         except DiskFullError:
             raise
         except FileError as error:

@@ -23,7 +23,7 @@ from ..intake.strict_json import parse_json
 
 TEXTS = ("id", "text", "ref_audio", "ref_text", "instruct", "language_id", "voice")
 NUMBERS = ("duration", "speed", "seed")
-SPOKEN, FAILED = "spoken", "failed"  # how a row ended, in the manifest
+SPOKEN, FAILED, WRITING = STATES = ("spoken", "failed", "writing")  # of a row, in the manifest
 NAMES = {"language_name": "language_id", "language": "language_id"}  # other spellings
 
 
@@ -133,6 +133,6 @@ def _manifest(path: Path) -> bytes:
 def _entry(line: bytes) -> Mapping[str, Any] | None:
     with contextlib.suppress(FileError):
         entry = parse_json(line, "the manifest")
-        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry.get("status") in (SPOKEN, FAILED):
+        if isinstance(entry, dict) and isinstance(entry.get("id"), str) and entry.get("status") in STATES:
             return entry
     return None

@@ -22,7 +22,7 @@ MACHINE_PATHS = re.compile(r"(?<![\w.~/])/(work|root|home|Users|tmp)/\w")
 TEXT_FILES = {".py", ".md", ".toml", ".yml", ".yaml", ".json", ".txt", ".cfg", ""}
 README_BYTES = 10_000
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "benchmarks", "demo_voice")
-OTHER_PROGRAMS = {"--lowvram", "--novram", "--dist", "--nproc-per-node", "--help"}  # ComfyUI, pytest, torchrun
+OTHER_PROGRAMS = {"--lowvram", "--novram", "--disable-metadata", "--dist", "--nproc-per-node", "--help"}  # of others
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 NOT_OURS = {
     ".git",

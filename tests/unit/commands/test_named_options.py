@@ -15,7 +15,7 @@ from omnivoice import __main__ as command_line
 ROOT = Path(__file__).resolve().parents[3]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 # Of programs that pages and messages tell how to start: ComfyUI, git, pip, torchrun, pytest, aplay.
-OTHERS = {"--lowvram", "--nproc-per-node", "--dist", "--help"}
+OTHERS = {"--lowvram", "--disable-metadata", "--nproc-per-node", "--dist", "--help"}
 
 
 @cache

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import AudioError, FileError
-from omnivoice.intake.audio_files import AI_COMMENT, read_audio, write_wav
+from omnivoice.intake.audio_files import read_audio, write_wav
 from omnivoice.intake.libsndfile import UnreadableAudio, read_with_libsndfile
+from omnivoice.intake.marks import EDITED, SYNTHETIC
 from omnivoice.types import Waveform
 
 TAIL = bytes.fromhex("000000001000800000aa00389b71")
@@ -258,7 +259,10 @@ RECORDED = bytes.fromhex(
 def test_sixteen_bits_are_the_recorded_bytes(tmp_path: Path) -> None:
     steps = torch.tensor([0.49, 0.5, 0.51, 1.5, -1.5]) / 32768
     values = torch.cat([torch.tensor([0.0, 0.5, -0.5, 2.0, -2.0, 1.0, -1.0, 1e30]), steps, torch.tensor([0.1])])
-    assert write_wav(tmp_path / "a.wav", Waveform(values, 24_000)).read_bytes() == RECORDED
+    data = write_wav(tmp_path / "a.wav", Waveform(values, 24_000)).read_bytes()
+    assert data[8 : len(RECORDED)] == RECORDED[8:]
+    assert data[len(RECORDED) :][:4] == b"_PMX" and data[:8] == b"RIFF" + struct.pack("<I", len(data) - 8)
+    assert write_wav(tmp_path / "b.wav", Waveform(values, 24_000), mark=None).read_bytes()[8:] == RECORDED[8:-52]
 
 
 def test_equal_audio_gives_equal_files(tmp_path: Path) -> None:
@@ -310,11 +314,12 @@ def info_comment(data: bytes) -> bytes | None:
 def test_the_label(tmp_path: Path, subtype: str) -> None:
     tone = Waveform(torch.linspace(-1, 1, 101)[None], 24_000)
     marked = write_wav(tmp_path / "a.wav", tone, subtype=subtype).read_bytes()
-    plain = write_wav(tmp_path / "b.wav", tone, subtype=subtype, comment=None).read_bytes()
-    own = write_wav(tmp_path / "c.wav", tone, subtype=subtype, comment="\u4e2d\0\u202ex").read_bytes()
-    assert info_comment(marked) == AI_COMMENT.encode() == b"AI-generated speech (OmniVoice)"
-    assert info_comment(plain) is None and info_comment(own) == "\u4e2dx".encode()
-    for data in (marked, plain, own):
+    plain = write_wav(tmp_path / "b.wav", tone, subtype=subtype, mark=None).read_bytes()
+    edited = write_wav(tmp_path / "c.wav", tone, subtype=subtype, mark=EDITED).read_bytes()
+    assert info_comment(marked) == SYNTHETIC.comment.encode() == b"AI-generated speech (OmniVoice)"
+    assert info_comment(plain) is None and b"OmniVoice" not in plain and b"_PMX" not in plain
+    assert info_comment(edited) == b"Recording edited with AI-generated speech (OmniVoice)"
+    for data in (marked, plain, edited):
         assert int.from_bytes(data[4:8], "little") == len(data) - 8 and len(data) % 2 == 0
     for name in ("b.wav", "c.wav"):
         assert torch.equal(read_audio(tmp_path / name).samples, read_audio(tmp_path / "a.wav").samples)

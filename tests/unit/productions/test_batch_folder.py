@@ -12,7 +12,9 @@ import torch
 from omnivoice.constants import SAMPLE_RATE
 from omnivoice.errors import AudioError, FileError, InputError, LockedError, OmniVoiceError
 from omnivoice.intake.audio_files import write_wav
+from omnivoice.intake.files import append_line
 from omnivoice.intake.locks import only_run
+from omnivoice.intake.marks import SYNTHETIC
 from omnivoice.types import GenerationRequest, Speech, VoicePrompt, Waveform
 from tests.unit.productions.test_batch import ROWS, FakeSpeech, manifest, speak
 
@@ -22,7 +24,7 @@ QUIET = Waveform(torch.zeros(1, 100), SAMPLE_RATE)
 def test_a_recording_with_the_name_of_a_row_stays(tmp_path: Path) -> None:
     path = tmp_path / "out" / "r1.wav"
     path.parent.mkdir()
-    write_wav(path, QUIET, comment=None)
+    write_wav(path, QUIET, mark=None)
     before = path.read_bytes()
     result, _ = speak(tmp_path, *ROWS[:3])
     assert result.failed == {
@@ -122,3 +124,26 @@ def test_the_warnings_of_a_recording_are_in_the_manifest(tmp_path: Path) -> None
 def test_an_integer_id_names_the_file(tmp_path: Path) -> None:
     speak(tmp_path, {"id": 7, "text": "Hello there."})
     assert json.loads((tmp_path / "out" / "manifest.jsonl").read_text())["file"] == "7.wav"
+
+
+def test_files_without_a_mark_resume_after_a_kill_and_others_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing in such a file tells that batch made it, so the manifest says so before it is written."""
+
+    def killed(path: Path, line: str) -> None:
+        if '"spoken"' in line:
+            raise KeyboardInterrupt
+        append_line(path, line)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("omnivoice.productions.batch.append_line", killed)
+        speak(tmp_path, *ROWS[:2], mark=None)
+    assert b"OmniVoice" not in (tmp_path / "out" / "r0.wav").read_bytes()
+    result, _ = speak(tmp_path, *ROWS[:2], mark=None)
+    assert (result.spoken, result.failed) == (2, {})
+    result, _ = speak(tmp_path, *ROWS[:2], mark=None)
+    assert (result.spoken, result.skipped) == (0, 2)
+    result, _ = speak(tmp_path, *ROWS[:2])
+    assert (result.spoken, result.failed) == (2, {})
+    assert SYNTHETIC.xmp() in (tmp_path / "out" / "r0.wav").read_bytes()

@@ -243,7 +243,7 @@ def engine_of(trainer: Trainer) -> Engine:
 
 
 def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **options: object) -> None:
         raise FileError("write-protected")
 
     trainer = tiny_trainer(sample_every=3, sample_text="Red book.")
@@ -257,7 +257,7 @@ def test_a_sample_that_fails_stops_no_training(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_sample_that_does_not_fit_on_the_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **options: object) -> None:
         raise DiskFullError("the disk is full")
 
     trainer = tiny_trainer(sample_every=2, sample_text="Red book.")
