@@ -7,7 +7,7 @@ layers as `ops`. It downloads nothing and changes no global state.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from os import PathLike
@@ -34,13 +34,13 @@ from .generate.filling import check_filling
 from .generate.filling_loss import OpenedSpeech, check_opened
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
-from .generate.plan import checked_request, make_plan
+from .generate.plan import checked_request, limited, make_plan
 from .generate.recommended import with_recommended
 from .generate.retry import memory_in_words
 from .generate.run import Runner
 from .generate.sample import Sampler
 from .generate.voices import check_voice, encode_voice, voice_of_speech
-from .intake.limits import shown
+from .intake.limits import check_run_length, shown
 from .lm import OmniVoiceLM, TextEmbedding
 from .ops import PLAIN_OPS, Ops, with_fast_linear
 from .text.own_tokens import unlearnt_warnings
@@ -180,14 +180,21 @@ class Engine:
         return self.generate_plans(self.plan(requests), on_step=on_step, generator=generator)
 
     def plan(self, requests: Sequence[GenerationRequest]) -> list[GenerationPlan]:
-        """Check the requests and decide chunks and lengths, without running anything. Raises InputError."""
+        """Check the requests and decide chunks and lengths, without running anything.
+
+        Raises InputError, also for more than `MAX_RUN_CHARS` characters or four hours of speech in all.
+        """
         if isinstance(requests, GenerationRequest):
             raise InputError("generate takes a list of requests, got one GenerationRequest: put it in [ ]")
-        plans, texts = [], [getattr(request, "text", request) for request in requests]
+        check_run_length(getattr(request, "text", request) for request in requests)
+        return [*limited(self._planned(requests))]
+
+    def _planned(self, requests: Sequence[GenerationRequest]) -> Iterator[GenerationPlan]:
+        texts = [getattr(request, "text", request) for request in requests]
         for index, request in enumerate(requests):
             with naming_item(index, texts):
-                plans.append(self._plan(request))
-        return plans
+                plan = self._plan(request)
+            yield plan
 
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
         request, notes, unwise = with_recommended(checked_request(request), self.settings)
@@ -221,7 +228,9 @@ class Engine:
 
         free_bytes: memory available in addition to the weights. It decides how much runs together and changes no
         token. None: what CUDA reports, and a fixed limit on other devices. addresses: see `Sampler`, for this run.
+        Raises InputError for more than four hours of speech in all.
         """
+        plans = [*limited(plans)]
         if generator is not None and not (isinstance(generator, torch.Generator) and generator.device.type == "cpu"):
             raise InputError(
                 f"generator must be a torch.Generator on the CPU, got {shown(generator)}; for a seed, use seed"

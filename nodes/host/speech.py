@@ -6,12 +6,13 @@ ComfyUI moves the weights; it is asked for room at the start of every execution.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import comfy.model_management as mm
 import comfy.utils
 
+from ...omnivoice.generate.plan import limited
 from ...omnivoice.productions.cast import Cast
 from ...omnivoice.productions.cues import Subtitles
 from ...omnivoice.productions.subtitle_schedule import SubtitleOptions
@@ -41,12 +42,18 @@ def speak(model: LoadedModel, requests: Mapping[str, GenerationRequest], node_id
     A request that is wrong is refused by its label before any weights move. Progress and Cancel work at
     every step.
     """
-    plans = list[GenerationPlan]()
-    for label, request in requests.items():
-        with values.naming(label):
-            plans += model.engine.plan([request])
+    plans = [*limited(_planned(model, requests))]
     on_step = step_progress("chunk", sum(len(plan.chunks) for plan in plans), node_id)
     return dict(zip(requests, run_plans(model, plans, on_step=on_step)))
+
+
+def _planned(model: LoadedModel, requests: Mapping[str, GenerationRequest]) -> Iterator[GenerationPlan]:
+    """Yield the plan of each request; raises ComfyUI's interrupt after Cancel."""
+    for label, request in requests.items():
+        mm.throw_exception_if_processing_interrupted()
+        with values.naming(label):
+            (plan,) = model.engine.plan([request])
+        yield plan
 
 
 def runner(model: LoadedModel, node_id: object = None) -> Callable[[Sequence[GenerationPlan]], list[Speech]]:

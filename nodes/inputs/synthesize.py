@@ -18,14 +18,13 @@ from ...omnivoice.generate.items import first_words
 from ...omnivoice.generate.plan import checked_request, make_plan
 from ...omnivoice.generate.presets import PRESETS, find_preset
 from ...omnivoice.generate.written import unused_entries
-from ...omnivoice.intake.limits import check_switch
+from ...omnivoice.intake.limits import MAX_REQUESTS, check_run_length, check_switch
 from ...omnivoice.types import Dictionary, GenerationRequest, Sampling, Speech, VoiceDesign, VoicePrompt
 from .. import host
 
 AUTO = "auto"
 TOKEN_LIKE = re.compile(r"<\|[^<>|\s]{1,64}\|>")
 PRESET = next(iter(PRESETS))  # the default
-MAX_REQUESTS = 10_000
 SHOWN_LABELS = 5
 LONG_SECONDS = 600  # on a CPU, finishing them takes about half a GB beside the weights
 TOO_LONG = (
@@ -86,30 +85,34 @@ def requests_from(inputs: Mapping[str, Sequence[object]]) -> dict[str, Generatio
     if 0 in sizes.values():
         raise InputError(f"{', '.join(name for name, size in sizes.items() if not size)} is an empty list")
     count = max(sizes.values())
+    _check_count(count)
     rows = [{name: values[min(i, len(values) - 1)] for name, values in inputs.items()} for i in range(count)]
-    spoken = [
-        line for i, row in enumerate(rows, 1) for line in _lines(row, f"item {i} of {count}" if count > 1 else "")
-    ]
-    if len(spoken) > MAX_REQUESTS:
-        raise InputError(f"at most {MAX_REQUESTS} texts can be spoken at once, got {len(spoken)}: split the list")
+    check_run_length(row.get("text") for row in rows)
+    places = [f"item {i} of {count}" if count > 1 else "" for i in range(1, count + 1)]
+    spoken = [(line, text, row) for row, place in zip(rows, places) for line, text in _lines(row, place)]
+    _check_count(len(spoken))
     requests = {}
-    for place, row in spoken:
-        label = f"{place} {first_words(row.get('text'))}" if len(spoken) > 1 else ""
+    for place, text, row in spoken:
+        label = f"{place} {first_words(text)}" if len(spoken) > 1 else ""
+        given = {name: value for name, value in row.items() if value is not None and name != "split_lines"}
         with host.values.naming(label):
-            requests[label] = request_from(row)
+            requests[label] = request_from({**given, "text": text})
     return requests
 
 
-def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, dict[str, object]]]:
-    """Return [(place, row)], or one pair for each line of its text that is not blank, numbered as in the text."""
-    given = {name: value for name, value in row.items() if value is not None}
-    split, text = given.pop("split_lines", False), given.get("text")
+def _check_count(count: int) -> None:
+    if count > MAX_REQUESTS:
+        raise InputError(f"at most {MAX_REQUESTS} texts can be spoken at once, got {count}: split the list")
+
+
+def _lines(row: Mapping[str, object], place: str) -> list[tuple[str, object]]:
+    """Return [(place, text)], or one pair for each line of the text that is not blank, numbered as in the text."""
+    split, text = row.get("split_lines"), row.get("text")
     with host.values.naming(place):
-        check_switch("split_lines", split)
+        check_switch("split_lines", False if split is None else split)
     lines = text.splitlines() if split and isinstance(text, str) else []
     before = f"{place}, " * bool(place)
-    found = [(f"{before}line {i}", {**given, "text": line}) for i, line in enumerate(lines, 1) if line.strip()]
-    return found or [(place, given)]
+    return [(f"{before}line {i}", line) for i, line in enumerate(lines, 1) if line.strip()] or [(place, text)]
 
 
 def request_from(given: Mapping[str, Any]) -> GenerationRequest:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...omnivoice.errors import InputError
+from ...omnivoice.generate.plan import limited
 from ...omnivoice.intake.limits import check_integer
 from ...omnivoice.productions.coverage import checks_with
 from ...omnivoice.productions.takes import CheckAll, Take, attempts, best, check_each, consecutive
@@ -84,7 +85,7 @@ def takes_from(model: object, inputs: Mapping[str, object], node_id: object) -> 
     check = _checks(given.get("whisper", OFF), given.get("language"))
     retries = check_integer("retries", given.get("retries", 0))
     speak = host.speech.runner(loaded, node_id)
-    takes = attempts(consecutive(plan, count), speak, retries, step=count, check=check)
+    takes = attempts([*limited(consecutive(plan, count))], speak, retries, step=count, check=check)
     shown = [own[best(own)] for own in takes]
     return Takes(takes, number or best(shown) + 1, by_hand=number > 0)
 

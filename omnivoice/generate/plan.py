@@ -7,7 +7,7 @@ be made, shown or refused before a model runs. `chunks.py` splits the text and d
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -86,6 +86,19 @@ def _check_length(chunks: Sequence[Chunk]) -> None:
             f"the text would take {seconds / 3600:.1f} hours to speak, at most {MAX_TOTAL_SECONDS / 3600:g} are "
             "allowed: split it"
         )
+
+
+def limited(plans: Iterable[GenerationPlan]) -> Iterator[GenerationPlan]:
+    """Yield the plans of one run as they come; raises TextError as soon as they take more than four hours together."""
+    seconds, count = 0.0, 0
+    for plan in plans:
+        seconds, count = seconds + sum(chunk.frames for chunk in plan.chunks) / FRAME_RATE, count + 1
+        if seconds > MAX_TOTAL_SECONDS:
+            raise TextError(
+                f"one run can make at most {MAX_TOTAL_SECONDS / 3600:g} hours of speech, and the first {count} texts "
+                f"or takes already last {seconds / 3600:.2f} hours: make several runs"
+            )
+        yield plan
 
 
 def _spoken(text: str, request: GenerationRequest, removed: Removed, rules: TextRules) -> tuple[list[Piece], float]:

@@ -10,7 +10,7 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -24,6 +24,9 @@ INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
 
 # Text, in characters.
 MAX_TEXT_CHARS = 200_000
+MAX_RUN_CHARS = 500_000  # of all texts that are spoken together: twice what is said in four hours
+MAX_REQUESTS = 10_000  # texts that are spoken together
+MAX_ORDER_CHARS = 20_000  # of a list of numbers, such as seeds or times
 MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
 MAX_CONSENT_CHARS = 500
@@ -35,7 +38,7 @@ MAX_PAUSES_SECONDS = 600
 MAX_SPEAKERS = 64
 MAX_SPEAKER_CHARS = 64
 MAX_SCRIPT_LINES = 1_000
-MAX_SUBTITLE_CHARS = 4_000_000
+MAX_SUBTITLE_CHARS = 2_000_000
 MAX_CUES = 10_000
 MAX_CUE_CHARS = 10_000
 MAX_DICTIONARY_ENTRIES = 20_000
@@ -211,6 +214,16 @@ def check_text_length(text: object, *, name: str = "text", limit: int = MAX_TEXT
     if len(text) > limit:
         raise TextError(f"{name} must be at most {limit} characters, got {len(text)}: split it into parts")
     return text
+
+
+def check_run_length(texts: Iterable[object]) -> None:
+    """Raise TextError for texts that together are too long to be spoken in one run. Reads no character."""
+    chars = sum(len(text) for text in texts if isinstance(text, str))
+    if chars > MAX_RUN_CHARS:
+        raise TextError(
+            f"all texts of one run together must be at most {MAX_RUN_CHARS} characters, got {chars}: split them into "
+            "several runs"
+        )
 
 
 def shown(value: object) -> str:

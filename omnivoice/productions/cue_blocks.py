@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from ..errors import TextError
 from ..intake.limits import MAX_CUE_CHARS, MAX_CUES, shown
@@ -60,12 +61,13 @@ def find_blocks(text: str) -> Blocks:
     rows = [row.strip(" \t\xa0\u3000") for row in _LINE_END.split(text)]
     first = next((row for row in rows if row), "")
     is_vtt = re.match(r"WEBVTT(?![\w])", first) is not None
-    times = {i: found for i, row in enumerate(rows) if (found := read_times(row, i + 1))}
+    found_times = ((i, found) for i, row in enumerate(rows) if (found := read_times(row, i + 1)))
+    times = dict(islice(found_times, MAX_CUES + 1))
     if not times:
         raise TextError(_no_cues(text, is_vtt))
     if len(times) > MAX_CUES:
         line = [*times][MAX_CUES] + 1
-        raise TextError(f"line {line}: subtitles can have at most {MAX_CUES} cues, got {len(times)}: split the file")
+        raise TextError(f"line {line}: subtitles can have at most {MAX_CUES} cues: split the file")
     comments = _take_comments(rows, times) if is_vtt else []
     cues: list[Block] = []
     before: list[tuple[int, str]] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..constants import FRAME_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import check_number, shown
+from ..intake.limits import MAX_ORDER_CHARS, check_number, check_text_length, shown
 from ..text.characters import is_spoken
 from ..text.differences import WordChange, is_bracket, word_changes, words_and_brackets
 from ..text.duration import rate_fault, text_weight
@@ -264,7 +264,7 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 def parse_spans(text: str) -> tuple[tuple[float, float], ...]:
     """Return the (start, end) in seconds of "1.2-1.85, 3-4"; raises InputError."""
     found = []
-    for part in filter(str.strip, text.split(",")):
+    for part in filter(str.strip, check_text_length(text, name="span", limit=MAX_ORDER_CHARS).split(",")):
         try:
             start, _, end = part.partition("-")
             pair = float(start), float(end)

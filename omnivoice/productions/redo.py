@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from ..errors import InputError
-from ..intake.limits import check_integer, shown
+from ..intake.limits import MAX_ORDER_CHARS, check_integer, check_text_length, shown
 
 _PAIR = re.compile(r"(\d{1,9})\s*=\s*(\d{1,20})", re.ASCII)
 
@@ -18,6 +18,7 @@ def parse_redo(text: object) -> dict[int, int]:
     """
     if not isinstance(text, str):
         raise InputError(f'redo must be a text such as "3=99, 7=5", got {shown(text)}')
+    check_text_length(text, name="redo", limit=MAX_ORDER_CHARS)
     found: dict[int, int] = {}
     rest = _PAIR.sub(" ", text)
     if rest.strip(" ,;\t\r\n"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from ..errors import TextError
-from ..intake.limits import MAX_SUBTITLE_CHARS, MAX_TOTAL_SECONDS, shown
+from ..intake.limits import MAX_SUBTITLE_CHARS, MAX_TOTAL_SECONDS, check_run_length, shown
 from ..intake.text_in import clean_text
 from ..text.characters import is_spoken
 from ..text.clean import speakable_lines
@@ -37,13 +37,14 @@ def parse_subtitles(text: object, names: Collection[str] = (), rules: TextRules 
     what the model says about text; its own tokens and tags stay, and take no time.
 
     Raises TextError, with the number of the line, for times that cannot be read or are beyond 4 hours; and for a text
-    without cues, of more than 10,000 cues or 4,000,000 characters.
+    without cues, of more than 10,000 cues or 2,000,000 characters, or with more to say than one run may.
     """
     blocks = find_blocks(rules.shielded(clean_text(text, name="subtitles", limit=MAX_SUBTITLE_CHARS)))
     reader = _Reader([*names], rules)
     for line, row in blocks.before:
         reader.unspoken.append(Unspoken(None, line, row, OUTSIDE, whole=True))
     reader.read(blocks.cues)
+    check_run_length(cue.text for cue in reader.cues)
     cues = sorted(reader.cues, key=lambda cue: cue.start_ms)
     end_ms = max(max(block.start_ms, block.end_ms or 0, 0) for block in blocks.cues)
     unspoken = (replace(one, text=rules.restored(one.text)) for one in reader.unspoken)

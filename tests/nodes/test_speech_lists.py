@@ -83,6 +83,50 @@ def test_lists_that_cannot_be(nodes, model, loaded_pack) -> None:
         speak(nodes, model, text="\n".join(["a"] * 10_001), split_lines=True)
 
 
+WORDS = "Hello there, my friend. "
+
+
+@pytest.mark.parametrize(
+    ("inputs", "reason"),
+    [
+        ({"text": f"{WORDS}\n" * 40_000, "split_lines": True}, "must be at most 500000 characters, got 1000000"),
+        ({"text": "\n" * 1_000_000, "split_lines": True}, "must be at most 500000 characters, got 1000000"),
+        ({"text": "a\n" * 200_000, "split_lines": True}, "at most 10000 texts can be spoken at once, got 200000"),
+        ({"text": ["a"] * 1_000_000}, "at most 10000 texts can be spoken at once, got 1000000"),
+        ({"text": [WORDS * 1000] * 30}, "must be at most 500000 characters, got 720000"),
+        ({"text": WORDS * 1000, "seed": [*range(30)]}, "must be at most 500000 characters, got 720000"),
+    ],
+)
+def test_texts_are_counted_before_anything_is_made_of_them(nodes, model, loaded_pack, monkeypatch, inputs, reason):
+    made = []
+    monkeypatch.setattr(loaded_pack.speech, "request_from", lambda given: made.append(given))
+    with pytest.raises(ValueError, match=reason):
+        speak(nodes, model, **inputs)
+    assert made == []
+
+
+def test_a_run_is_refused_as_soon_as_its_texts_last_too_long(nodes, model, monkeypatch) -> None:
+    planned = []
+    plan = type(model.engine).plan
+    monkeypatch.setattr(type(model.engine), "plan", lambda self, given: planned.append(given) or plan(self, given))
+    with pytest.raises(ValueError, match=r"at most 4 hours of speech, and the first 25 texts or takes .* 4\.17 hours"):
+        speak(nodes, model, text=["Hello there."] * 9_000, duration=600.0)
+    assert len(planned) == 25
+
+
+def test_takes_together_are_one_run(nodes, model) -> None:
+    text = "\n".join([WORDS] * 2_000)
+    with pytest.raises(ValueError, match="at most 4 hours of speech, and the first"):
+        nodes["OmniVoiceTakes"].execute(model=model, text=text, seed=1, takes=16)
+
+
+def test_cancel_is_heard_while_texts_are_planned(nodes, model, host, interrupt) -> None:
+    host.interrupt_after = 0
+    with pytest.raises(interrupt):
+        speak(nodes, model, text=["Hello there."] * 3)
+    assert host.loads == []
+
+
 @pytest.mark.parametrize("design", [None, {"gender": "female", "accent": "british accent"}])
 def test_a_voice_that_was_not_recorded_can_be_kept(nodes, model, design) -> None:
     extra = {"design": nodes["OmniVoiceVoiceDesignAttributes"].execute(**design).values[0]} if design else {}

@@ -57,6 +57,20 @@ def test_a_generator_that_is_none_is_refused(engine, generator):
         engine.generate([request()], generator=generator)
 
 
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        ([request(text="Good day. " * 20_000)] * 3, "must be at most 500000 characters, got 600000"),
+        ([request(duration=600.0)] * 30, r"at most 4 hours of speech, and the first 25 texts .* last 4\.17 hours"),
+    ],
+)
+def test_more_than_a_run_can_make_is_refused(engine, requests, reason):
+    with pytest.raises(TextError, match=reason):
+        engine.plan(requests)
+    with pytest.raises(TextError, match="at most 4 hours"):
+        engine.generate_plans(engine.plan([request(duration=600.0)]) * 25)
+
+
 def test_one_request_without_a_list(engine):
     with pytest.raises(InputError, match=r"a list of requests, got one GenerationRequest: put it in \[ \]"):
         engine.generate(request())

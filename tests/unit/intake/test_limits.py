@@ -18,10 +18,13 @@ from omnivoice.intake.limits import (
     check_audio_size,
     check_integer,
     check_number,
+    check_run_length,
     check_text_length,
     shown,
     shown_size,
 )
+from omnivoice.productions.edit_places import parse_spans
+from omnivoice.productions.redo import parse_redo
 
 INTEGERS = [name for name, limit in LIMITS.items() if limit.integer]
 REALS = [name for name, limit in LIMITS.items() if not limit.integer]
@@ -249,6 +252,23 @@ def test_audio_limits() -> None:
         with pytest.raises(AudioError, match=r"^a must have "):
             check_audio_layout("a", channels, rate)
     assert check_audio_layout("a", 8, 384_000) == (8, 384_000)
+
+
+def test_the_texts_of_a_run_are_counted_together() -> None:
+    check_run_length(["a" * 250_000, "b" * 250_000, None, 3])
+    check_run_length([])
+    message = (
+        "^all texts of one run together must be at most 500000 characters, got 500001: split them into several runs$"
+    )
+    with pytest.raises(TextError, match=message):
+        check_run_length(iter(["a" * 250_000, "b" * 250_001]))
+
+
+@pytest.mark.parametrize("read", [parse_redo, parse_spans])
+@pytest.mark.parametrize("text", ["1=1 ", "1-2,", "\n", "=", "9"])
+def test_lists_of_numbers_are_measured_before_they_are_read(read, text: str) -> None:
+    with pytest.raises(TextError, match=r"(redo|span) must be at most 20000 characters, got \d+: split it into parts"):
+        read(text * 20_001)
 
 
 def test_shown_is_short_and_on_one_line() -> None:

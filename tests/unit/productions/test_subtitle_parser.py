@@ -463,9 +463,16 @@ def test_thousands_of_cues() -> None:
     found = parse_subtitles(many(2000))
     assert [cue.number for cue in found.cues] == [*range(1, 2001)]
     assert (found.cues[-1].start_ms, found.cues[-1].end_ms) == (2_000_000, 2_000_900)
-    message = rf"^line {4 * MAX_CUES + 2}: subtitles can have at most {MAX_CUES} cues, got {MAX_CUES + 1}: split the "
+    message = rf"^line {4 * MAX_CUES + 2}: subtitles can have at most {MAX_CUES} cues: split the "
     with pytest.raises(TextError, match=message):
         parse_subtitles(many(MAX_CUES + 1))
+
+
+@pytest.mark.parametrize("words", ["Hello. " * 1000, "<i>Hello there</i> " * 500, "Hello there.\n" * 700])
+def test_more_text_than_a_run_can_speak(words: str) -> None:
+    text = "\n\n".join(f"0:{i // 60}:{i % 60},0 --> 0:{i // 60}:{i % 60},9\n{words}" for i in range(150))
+    with pytest.raises(TextError, match="all texts of one run together must be at most 500000 characters, got"):
+        parse_subtitles(text)
 
 
 PIECES = st.one_of(
