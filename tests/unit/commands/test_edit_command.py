@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from omnivoice.intake.marks import EDITED
 from omnivoice.productions.timings import parse_timings
 from tests.unit.commands.test_command_line import Run
 
@@ -120,11 +121,13 @@ def test_a_line_is_spoken_again_and_the_timings_follow(run: Run, takes: int) -> 
         assert lines[0].end == lines[1].start == 1.0
 
 
-def test_a_line_of_the_same_length_moves_nothing(run: Run) -> None:
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_line_of_the_same_length_moves_nothing(run: Run, marked: bool) -> None:
     _timings(run)
     line = ("--timings", "in.wav.json", "--line", "1,3", "--keep-length", "--design", "female")
-    result = run("redo", "in.wav", *line, "-o", "out.wav")
+    result = run("redo", "in.wav", *line, "-o", "out.wav", *(() if marked else ("--no-mark",)))
     assert result.returncode == 0, result.stderr
+    assert (EDITED.source.encode() in (run.folder / "out.wav").read_bytes()) == marked
     lines = parse_timings((run.folder / "out.wav.json").read_text(encoding="utf-8"))
     assert [(line.text, line.start, line.end) for line in lines] == LINES
 
