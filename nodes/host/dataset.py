@@ -108,7 +108,7 @@ def _texts(given: Sequence[object] | None, count: int) -> list[str]:
 
 
 def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct: object) -> Dataset:
-    """Return the dataset, encoded with progress and cancel after each clip.
+    """Return the dataset, encoded with progress; cancel is heard after each clip and while one is read.
 
     language and instruct are for rows without their own. Raises InputError.
     """
@@ -130,6 +130,7 @@ def encode(model: models.LoadedModel, rows: Manifest, language: object, instruct
         instruct=words,
         cache=Path(folder_paths.get_user_directory()) / CACHE,
         on_clip=on_clip,
+        on_read=mm.throw_exception_if_processing_interrupted,
         rules=model.engine.rules,
     )
 

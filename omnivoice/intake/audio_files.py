@@ -7,7 +7,7 @@ libsndfile reads and writes them (`libsndfile`). What it cannot read, such as M4
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -24,12 +24,16 @@ from .paths import as_path, shown_name
 from .riff import chapter_chunks, is_wav, mark_chunks, pcm16_head
 
 
-def read_audio(path: str | PathLike[str], *, require_complete: bool = False) -> Waveform:
+def read_audio(
+    path: str | PathLike[str], *, require_complete: bool = False, on_read: Callable[[], None] | None = None
+) -> Waveform:
     """Read a recording as float32 [C, N] at its own sample rate; at most 600 s and 256 MiB once decoded.
 
     libsndfile reads WAV, FLAC, Ogg, MP3, AIFF and W64, PyAV everything else if it is installed. Integers are scaled by
     2^(bits-1); samples may be NaN if the file holds NaN. A file that is cut short or damaged is refused with
-    `require_complete`; otherwise what it has is used, with a warning in the log.
+    `require_complete`; otherwise what it has is used, with a warning in the log. on_read is called again and again
+    while the file is read and decoded, several times a second, and may raise to cancel. A file that takes much work
+    but holds little audio is refused.
     Raises AudioError that says what to do, FileError if the file cannot be opened.
     """
     with open_regular(path) as (file, size):
@@ -39,13 +43,13 @@ def read_audio(path: str | PathLike[str], *, require_complete: bool = False) -> 
         reason = "it is not WAV, FLAC, Ogg, MP3 or AIFF"
         if is_for_libsndfile(file.read(12)):
             try:
-                return read_with_libsndfile(file, size, name, require_complete=require_complete)
+                return read_with_libsndfile(file, size, name, require_complete=require_complete, on_read=on_read)
             except UnreadableAudio as error:
                 reason = str(error)
         if size > MAX_AUDIO_BYTES:
             raise too_large(name, size)
         file.seek(0)
-        return read_container(file, name, reason, require_complete=require_complete)
+        return read_container(file, name, reason, require_complete=require_complete, on_read=on_read)
 
 
 def check_wav_target(path: str | PathLike[str]) -> None:

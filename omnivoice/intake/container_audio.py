@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
-import torch
 
 from ..errors import AudioError
 from ..types import Waveform
 from .limits import MIB, check_audio_layout, check_audio_size
+from .sample_buffer import SampleBuffer
+from .watched_file import WatchedFile
 
 _LOG = logging.getLogger("omnivoice_nodes")
 _OPTIONS = (("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"), ("protocol_whitelist", "none"))
@@ -31,20 +33,28 @@ _MOST_PLANES = 7
 _IAMF_BOX = re.compile(rb"[\0-\x10].{3}iacb", re.DOTALL)
 
 
-def read_container(file: BinaryIO, name: str, reason: str, *, require_complete: bool) -> Waveform:
+def read_container(
+    file: BinaryIO, name: str, reason: str, *, require_complete: bool, on_read: Callable[[], None] | None = None
+) -> Waveform:
     """Read the first audio stream of an open file as float32 [C, N]; reason: why libsndfile did not read it.
 
-    Damaged packets are skipped with a warning; with `require_complete` they are refused. Raises AudioError.
+    Damaged packets are skipped with a warning; with `require_complete` they are refused. on_read is called at every
+    read and packet and may raise to cancel. Raises AudioError.
     """
     av = _import_av(file, name, reason)
+    source = WatchedFile(file, name, on_read)
     try:
-        return _decode(av, file, name, require_complete=require_complete)
+        waveform = _decode(av, source, name, require_complete=require_complete)
     except AudioError:
+        source.check()
         raise
     except (av.error.FFmpegError, ValueError, EOFError) as error:
+        source.check()
         raise AudioError(
             f"{name} cannot be decoded ({type(error).__name__}): convert it to WAV, with ffmpeg -i {name} out.wav"
         ) from error
+    source.check()
+    return waveform
 
 
 def _import_av(file: BinaryIO, name: str, reason: str) -> ModuleType:
@@ -81,14 +91,14 @@ def _has_iamf(file: BinaryIO) -> bool:
     return found
 
 
-def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool) -> Waveform:
+def _decode(av: ModuleType, source: WatchedFile, name: str, *, require_complete: bool) -> Waveform:
     """Decode the first audio stream; each piece is counted before it is kept."""
-    pieces: list[np.ndarray] = []
-    frames, damaged = 0, 0
+    samples: SampleBuffer | None = None
+    damaged = 0
     layout = (0, 0)  # channels, sample rate
     packer: Any = None
     lenient = {} if _version(av) >= _LENIENT_TAGS_PYAV else {"metadata_errors": "replace"}
-    with av.open(file, mode="r", options=dict(_OPTIONS), **lenient) as container:
+    with av.open(source, mode="r", options=dict(_OPTIONS), **lenient) as container:
         if not container.streams.audio:
             raise AudioError(f"{name} contains no audio")
         for packet in container.demux(container.streams.audio[0]):
@@ -96,25 +106,26 @@ def _decode(av: ModuleType, file: BinaryIO, name: str, *, require_complete: bool
                 decoded = packet.decode()
             except av.error.InvalidDataError:
                 damaged += 1
-                continue
+                decoded = ()
             for frame in decoded:
                 found = (len(frame.layout.channels), frame.sample_rate)
-                if not pieces:
+                if samples is None:
                     layout = check_audio_layout(name, *found)
+                    samples = SampleBuffer(name, *layout)
                 elif found != layout:
                     raise AudioError(f"{name} changes its sample rate or channels midway: convert it to WAV first")
-                frames += frame.samples
-                check_audio_size(name, frames, *layout)
+                check_audio_size(name, samples.count + frame.samples, *layout)
                 packer = packer or av.AudioResampler(format=frame.format.packed.name)
                 for one in _readable(frame, packer):
-                    pieces.append(_to_float(one.to_ndarray(), layout[0], planar=one.format.is_planar, name=name))
-    if not frames:
+                    samples.append(_to_float(one.to_ndarray(), layout[0], planar=one.format.is_planar, name=name))
+            source.packet(sum(frame.samples for frame in decoded) * layout[0])
+    if samples is None or not samples.count:
         raise AudioError(f"{name} contains no audio: it is damaged or empty")
     if damaged and require_complete:
         raise AudioError(f"{name} is damaged, {damaged} packets of audio cannot be read: copy or convert it again")
     if damaged:
         _LOG.warning("%s is damaged: %d packets of audio were skipped", name, damaged)
-    return Waveform(torch.from_numpy(np.concatenate(pieces, axis=1)), layout[1])
+    return samples.take()
 
 
 def _readable(frame: Any, packer: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+from collections.abc import Callable
 from types import MappingProxyType, ModuleType
 from typing import Any, BinaryIO
 
@@ -17,8 +18,10 @@ import torch
 
 from ..errors import AudioError
 from ..types import Waveform
-from .limits import MAX_AUDIO_BYTES, MAX_AUDIO_SECONDS, check_audio_layout, check_audio_size
+from .limits import check_audio_layout, check_audio_size
 from .riff import find_samples, is_wav, repaired
+from .sample_buffer import SampleBuffer
+from .watched_file import WatchedFile
 
 SUBTYPES = MappingProxyType({"pcm16": ("PCM_16", 2), "float32": ("FLOAT", 4)})  # libsndfile's name, bytes per sample
 
@@ -45,30 +48,6 @@ class UnreadableAudio(Exception):
     """libsndfile cannot read a file; the message is the reason. Another decoder may."""
 
 
-class _Source:
-    """An open file that never raises, since soundfile would print the error and continue; the first error is kept."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.error: OSError | None = None
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        try:
-            return self._file.seek(offset, whence)
-        except (OSError, ValueError):  # before the start of the file, as damaged headers say
-            return self._file.tell()
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def read(self, count: int) -> bytes:
-        try:
-            return self._file.read(count)
-        except OSError as error:
-            self.error = self.error or error
-            return b""
-
-
 def is_for_libsndfile(head: bytes) -> bool:
     """Whether a file that starts with these 12 bytes is of a kind that libsndfile may try; it knows many others."""
     if is_wav(head) or head[:4] in (b"fLaC", b"OggS", b"riff") or head[:3] == b"ID3":
@@ -79,36 +58,40 @@ def is_for_libsndfile(head: bytes) -> bool:
     return len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0 and head[1] & 0x06 != 0
 
 
-def read_with_libsndfile(file: BinaryIO, size: int, name: str, *, require_complete: bool) -> Waveform:
+def read_with_libsndfile(
+    file: BinaryIO, size: int, name: str, *, require_complete: bool, on_read: Callable[[], None] | None = None
+) -> Waveform:
     """Read an open file of `size` bytes as float32 [C, N].
 
     Raises AudioError for a file that is damaged, empty or beyond the limits, UnreadableAudio for one that PyAV may
     read. A file that is cut short is refused with `require_complete`, otherwise read with a warning in the log.
+    on_read is called at every read and may raise to cancel.
     """
     soundfile = _import_soundfile(f"reading {name}")
     chunk = find_samples(file, size)
-    file = file if chunk is None else repaired(file, chunk, name)
+    file = file if chunk is None else repaired(file, chunk)
     file.seek(0)
     head = file.read(4)
     has_chunks = head in (b"RIFF", b"RF64", b"FORM")
     # Of an MP3 that does not say how long it is, libsndfile guesses the length from the size of the file.
     is_guess = head[:1] in (b"I", b"\xff") and not _is_length_written(file)
     file.seek(0)
-    source, kind = _Source(file), ""
+    source, kind = WatchedFile(file, name, on_read), ""
     try:
         with soundfile.SoundFile(source) as sound:
             kind = sound.format
-            waveform, announced = _decode(sound, name, is_guess=is_guess)
-            if kind == "OGG" and (order := _OGG_ORDER.get(waveform.samples.shape[0])):
-                waveform = Waveform(waveform.samples[list(order)], waveform.sample_rate)
+            waveform, announced = _decode(sound, source, name, is_guess=is_guess)
     except soundfile.LibsndfileError as error:
+        source.check()
         reason = f"libsndfile: {error.error_string.strip(' .')}"
         # PyAV may read what has no chunks. But what fails halfway is damaged, or else an MP3 with a tag at its end.
         if error.code not in _OTHER_KIND if has_chunks else require_complete and kind not in ("", "MP3"):
-            raise source.error or AudioError(f"{name} is a damaged audio file ({reason}): copy it again") from error
-        raise source.error or UnreadableAudio(reason) from error
-    if source.error is not None:
-        raise source.error
+            raise AudioError(f"{name} is a damaged audio file ({reason}): copy it again") from error
+        raise UnreadableAudio(reason) from error
+    except AudioError:
+        source.check()
+        raise
+    source.check()
     if kind in _MORE_AUDIO and _MORE_AUDIO[kind].search(file.read(_BLOCK_FRAMES)):
         raise UnreadableAudio("it holds more audio than its header announces")
     N = waveform.samples.shape[1]
@@ -133,28 +116,25 @@ def _import_soundfile(action: str) -> ModuleType:
     return soundfile
 
 
-def _decode(sound: Any, name: str, *, is_guess: bool) -> tuple[Waveform, int]:
+def _decode(sound: Any, source: WatchedFile, name: str, *, is_guess: bool) -> tuple[Waveform, int]:
     """Decode block by block within the limits; return the audio and the announced number of samples per channel.
 
-    sound: a soundfile.SoundFile. The number is 0 for streams of unknown length, and with `is_guess`, which says that
-    the length in `sound` is not to be trusted.
+    sound: a soundfile.SoundFile that reads `source`. The number is 0 for streams of unknown length, and with
+    `is_guess`, which says that the length in `sound` is not to be trusted.
     """
     sound.seekable = lambda: False  # else soundfile seeks after every block, which garbles MP3
     C, rate = check_audio_layout(name, sound.channels, sound.samplerate)
     announced = 0 if is_guess or sound.frames >= _UNKNOWN_FRAMES else sound.frames
     check_audio_size(name, announced, C, rate)
-    longest = min(MAX_AUDIO_SECONDS * rate, MAX_AUDIO_BYTES // (4 * C)) + 1  # one too many is refused below
-    capacity = announced or longest
-    samples = np.empty((C, capacity), dtype=np.float32)
-    N = 0
-    while capacity > N:
-        block = sound.read(min(_BLOCK_FRAMES, capacity - N), dtype="float32", always_2d=True)  # [n, C]
+    order = _OGG_ORDER.get(C) if sound.format == "OGG" else None
+    samples = SampleBuffer(name, C, rate, announced)
+    while samples.room:
+        block = sound.read(min(_BLOCK_FRAMES, samples.room), dtype="float32", always_2d=True)  # [n, C]
         if not len(block):
             break
-        samples[:, N : N + len(block)] = block.T
-        N += len(block)
-    check_audio_size(name, N, C, rate)
-    return Waveform(torch.from_numpy(samples if capacity == N else samples[:, :N].copy()), rate), announced
+        samples.append(block.T, order)
+        source.found(block.size)
+    return samples.take(), announced
 
 
 def _is_length_written(mp3: BinaryIO) -> bool:

@@ -52,6 +52,11 @@ MAX_CHANNELS = 8
 MAX_AUDIO_SECONDS = 600
 MAX_AUDIO_BYTES = 256 * MIB  # as decoded float32
 MAX_TOTAL_SECONDS = 4 * 3600
+# The work for a recording. A packet of Opus has at least 120 samples, and decoders make many millions in a second.
+MAX_SEARCH_SECONDS = 1  # of processor time in which a decoder finds no audio
+MIN_SAMPLES_PER_SECOND = 1_000_000  # of processor time, on average
+MAX_PACKETS_WITHOUT_AUDIO = 1_000
+MIN_PACKET_SAMPLES = 64  # of a packet, on average
 MIN_VOICE_SECONDS = 0.5
 MAX_VOICE_SECONDS = 60
 MIN_CLIP_SECONDS = 0.5  # of a recording to train on
@@ -279,6 +284,11 @@ def check_audio_layout(name: str, channels: int, sample_rate: int) -> tuple[int,
         allowed = f"{MIN_SAMPLE_RATE}-{MAX_SAMPLE_RATE} Hz"
         raise AudioError(f"{name} must have a sample rate of {allowed}, got {sample_rate}: convert it first")
     return channels, sample_rate
+
+
+def longest_audio(channels: int, sample_rate: int) -> int:
+    """Return the most samples per channel that a recording may have."""
+    return min(MAX_AUDIO_SECONDS * sample_rate, MAX_AUDIO_BYTES // (4 * channels))
 
 
 def check_audio_size(name: str, frames: int, channels: int, sample_rate: int) -> None:

@@ -7,13 +7,11 @@ recorders write when they do not know the length. This module detects the first 
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, cast
 
-from .limits import MAX_AUDIO_BYTES, too_large
 from .marks import Mark
 
 _MAX_CHUNKS = 1_000
@@ -73,26 +71,35 @@ def find_samples(file: BinaryIO, size: int) -> SampleChunk | None:
     return None
 
 
-def repaired(file: BinaryIO, chunk: SampleChunk, name: str) -> BinaryIO:
-    """Return the file, or a copy in memory with a header that libsndfile understands.
+def repaired(file: BinaryIO, chunk: SampleChunk) -> BinaryIO:
+    """Return the file, or a view of it with a header that libsndfile understands.
 
-    Two headers need it: a length of 0 with samples after it, and BW64, the broadcasters' name for RF64. Raises
-    AudioError for such a file that is too large to be copied.
+    Two headers need it: a length of 0 with samples after it, and BW64, the broadcasters' name for RF64.
     """
     file.seek(0)
     is_bw64 = file.read(4) == b"BW64"
     is_stream = chunk.declared == 0 and not _only_chunks_follow(file, chunk)
     if not is_bw64 and not is_stream:
         return file
-    size = chunk.start + chunk.present
-    if size > MAX_AUDIO_BYTES:
-        raise too_large(name, size)
-    file.seek(0)
-    data = bytearray(file.read(size))
-    data[:4] = b"RF64" if is_bw64 else data[:4]
-    if is_stream:
-        data[chunk.start - 4 : chunk.start] = b"\xff" * 4
-    return io.BytesIO(data)
+    changes = ((0, b"RF64"),) if is_bw64 else ()
+    return cast(BinaryIO, _Changed(file, (*changes, (chunk.start - 4, b"\xff" * 4)) if is_stream else changes))
+
+
+class _Changed:
+    """A file with other bytes at some positions. Its content is not copied."""
+
+    def __init__(self, file: BinaryIO, changes: Sequence[tuple[int, bytes]]) -> None:
+        self._file, self._changes = file, changes
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, count: int = -1) -> bytes:
+        at = self._file.tell()
+        data = self._file.read(count)
+        for position, new in self._changes:
+            first, last = max(position, at), min(position + len(new), at + len(data))
+            if first < last:
+                data = data[: first - at] + new[first - position : last - position] + data[last - at :]
+        return data
 
 
 def pcm16_head(samples: int | None, sample_rate: int, *, before: bytes = b"", after: int = 0) -> bytes:

@@ -8,7 +8,7 @@ see the same prompts. A bad clip is rejected with a reason and does not stop the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -64,18 +64,20 @@ def build_dataset(
     language: str | None = None,
     instruct: str | None = None,
     on_clip: OnStep | None = None,
+    on_read: Callable[[], None] | None = None,
     rules: TextRules = PUBLISHED,
 ) -> Dataset:
     """Check and encode every row; the encoder computes on `device`. rules: the model's for texts.
 
     cache: a folder for codes, created if needed; None for no cache. language, instruct: for rows without their own.
-    on_clip gets (clips done, all clips) and may raise; the codes encoded so far stay in the cache. Raises InputError
-    for an invalid language or instruct, and with the first five reasons if no clip is usable.
+    on_clip gets (clips done, all clips), and on_read is called several times a second while a recording is read; both
+    may raise, and the codes encoded so far stay in the cache. Raises InputError for an invalid language or instruct,
+    and with the first five reasons if no clip is usable.
     """
     spoken, described = _language(language, rules), _label(instruct)
     config = encoder.config
     store = CodeCache(cache, f"{codec_identity(encoder)} {VERSION}", config.codebooks, config.codebook_size)
-    reader = _Reader(encoder, torch.device(device), store, spoken, described, rules)
+    reader = _Reader(encoder, torch.device(device), store, spoken, described, rules, on_read)
     clips: list[Clip] = []
     rejected = list(manifest.rejected)
     seen: set[tuple[str, str]] = set()
@@ -128,6 +130,7 @@ class _Reader:
     language: str | None
     instruct: str
     rules: TextRules
+    on_read: Callable[[], None] | None
     removed: Removed = field(default_factory=Removed)
 
     def clip(self, row: Row) -> tuple[Clip, str]:
@@ -141,7 +144,9 @@ class _Reader:
         content = content_of(row.audio)
         codes = self.store.read(content)
         if codes is None:
-            audio = read_audio(row.audio, require_complete=True) if isinstance(row.audio, Path) else row.audio
+            audio = row.audio
+            if isinstance(audio, Path):
+                audio = read_audio(audio, require_complete=True, on_read=self.on_read)
             samples = prepare_clip(audio)
             _check(shielded, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
             codes = self.encoder.encode(samples.to(self.device)).cpu()
