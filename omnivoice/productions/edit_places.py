@@ -230,7 +230,7 @@ class _Placer:
 
     @property
     def _floor(self) -> float:
-        return 1e-4 * float(self.loudness.levels.max()) + 1e-9
+        return 1e-4 * self.loudness.peak + 1e-9
 
     def _level(self, step: int) -> float:
         """Return the level around a step, 0 outside the recording."""

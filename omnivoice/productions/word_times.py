@@ -9,17 +9,22 @@ its neighbours that it did.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from ..constants import SAMPLE_RATE
+from ..text.alignment import equal_pairs
 from ..text.duration import text_weight
-from ..text.word_errors import compare, spoken_words
+from ..text.word_errors import spoken_words
 from .timings import TimedWord
 
 STEP = SAMPLE_RATE // 100  # 10 ms
@@ -28,6 +33,7 @@ LEAST_PAUSE = 0.15  # seconds
 NEAR_WORDS = 12  # a pause is matched with an end of a word at most that many words from where it is expected
 MISSED_AT_MOST = 2  # pauses in a row that are not matched
 NO_MARK, MISSED_MARK, MISSED_PAUSE = 0.25, 0.1, 0.3  # seconds of misplacement that each of these weighs
+Array = npt.NDArray[Any]
 PHRASE_ENDS = ",.;:!?…，。；：！？、؟۔।"
 
 
@@ -53,7 +59,12 @@ class Loudness:
 
     def is_quiet(self, step: int) -> bool:
         """Whether step `step` of 10 ms is a pause, or outside the recording."""
-        return not 0 <= step < len(self.levels) or float(self.levels[step]) <= QUIET * float(self.levels.max())
+        return not 0 <= step < len(self.levels) or float(self.levels[step]) <= QUIET * self.peak
+
+    @cached_property
+    def peak(self) -> float:
+        """The highest level."""
+        return float(self.levels.max())
 
     @property
     def speech_seconds(self) -> float:
@@ -63,8 +74,10 @@ class Loudness:
     def spread(self, seconds: float) -> float:
         """Return how uncertain an estimate is at a time, in the square root of seconds: nothing at a pause and at both
         ends of the sound, most in the middle between two pauses."""
-        before = max((end for end in (self.first, *(end for _, end in self.pauses)) if end <= seconds), default=seconds)
-        after = min((start for start in (*(a for a, _ in self.pauses), self.last) if start >= seconds), default=seconds)
+        ends, starts = [self.first, *(end for _, end in self.pauses)], [*(start for start, _ in self.pauses), self.last]
+        place, following = bisect_right(ends, seconds), bisect_left(starts, seconds)
+        before = ends[place - 1] if place else seconds
+        after = starts[following] if following < len(starts) else seconds
         length = after - before
         return math.sqrt((seconds - before) * (after - seconds) / length) if length > 0 else 0.0
 
@@ -74,10 +87,8 @@ def estimated_times(words: Sequence[str], loudness: Loudness) -> list[TimedWord]
     weights = [max(text_weight(word), 0.1) for word in words]
     pace = loudness.speech_seconds / (math.fsum(weights) or 1.0)
     ends = [0.0, *accumulate(weight * pace for weight in weights)]  # in seconds of speech, without pauses
-    silent, at = list[float](), 0.0
-    for start, end in loudness.pauses:
-        silent.append(start - loudness.first - at)
-        at += end - start
+    added = [0.0, *accumulate(end - start for start, end in loudness.pauses)]
+    silent = [start - loudness.first - before for (start, _), before in zip(loudness.pauses, added)]
     matched = _matched(words, ends, silent)
     anchors = [(0.0, 0), *((silent[pause], word) for pause, word in matched), (loudness.speech_seconds, len(words))]
     bounds = [0.0] * (len(words) + 1)
@@ -85,31 +96,29 @@ def estimated_times(words: Sequence[str], loudness: Loudness) -> list[TimedWord]
         share = (next_time - time) / max(ends[next_word] - ends[word], 1e-9)
         for place in range(word, next_word + 1):
             bounds[place] = time + (ends[place] - ends[word]) * share
+
+    def in_recording(seconds: float, nearly: float) -> float:
+        """Return the time in the recording; nearly: > 0 to be after a pause that begins there, < 0 to be before it."""
+        return loudness.first + seconds + added[bisect_left(silent, seconds + nearly)]
+
     return [
-        TimedWord(word, _with_pauses(loudness, start, after=True), _with_pauses(loudness, end, after=False))
+        TimedWord(word, in_recording(start, 1e-6), in_recording(end, -1e-6))
         for word, start, end in zip(words, bounds, bounds[1:])
     ]
 
 
-def _with_pauses(loudness: Loudness, seconds: float, *, after: bool) -> float:
-    """Return the time in the recording of a time of speech without pauses. after: of one that a pause begins at, its
-    end."""
-    time = loudness.first + seconds
-    for start, end in loudness.pauses:
-        if time > start + 1e-6 or (after and time > start - 1e-6):
-            time += end - start
-    return time
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """Matches of pause number `pause`, each with the end of one word.
 
-
-@dataclass(frozen=True)
-class _Match:
-    """Pause number `pause` at the end of `word` words; `cost` of it and of the matches before it, the last of which is
-    `before`."""
+    words: how many words are before it, [n]. costs: of it and of all matches before it, [n]. before: (row, place) of
+    the match before it, [n, 2].
+    """
 
     pause: int
-    word: int
-    cost: float
-    before: _Match | None
+    words: Array
+    costs: Array
+    before: Array
 
 
 def _matched(words: Sequence[str], ends: Sequence[float], pauses: Sequence[float]) -> list[tuple[int, int]]:
@@ -118,39 +127,46 @@ def _matched(words: Sequence[str], ends: Sequence[float], pauses: Sequence[float
     The cost of a match is how much the speech since the match before differs from what is expected, and what was left
     out. ends: of the words, and pauses, both in seconds of speech without pauses.
     """
-    marked = [word.rstrip("\"'”’»)]")[-1:] in PHRASE_ENDS for word in words]
-    marks = [0, *accumulate(map(int, marked))]
+    marked = np.array([word.rstrip("\"'”’»)]")[-1:] in PHRASE_ENDS for word in words], dtype=bool)
+    marks, expected, times = np.concatenate(([0], marked.cumsum())), np.asarray(ends), np.array([*pauses, 0.0])
+    rows = [_Row(-1, np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2), np.int64))]
 
-    def cost(one: _Match, pause: int, word: int, time: float) -> float:
-        since = (pauses[one.pause] if one.pause >= 0 else 0.0), ends[one.word]
-        missed = MISSED_PAUSE * (pause - one.pause - 1) + MISSED_MARK * (marks[max(word - 1, 0)] - marks[one.word])
-        return one.cost + abs((time - since[0]) - (ends[word] - since[1])) + max(missed, 0.0)
+    def best(near: Sequence[int], pause: int, ending: Array, time: float) -> tuple[Array, Array]:
+        """Return the least cost of a match at the end of `ending` [n] words, and (row, place) of the match before, in
+        one of the rows `near`."""
+        earlier, costs = (np.concatenate([getattr(rows[n], name) for n in near]) for name in ("words", "costs"))
+        number = np.repeat([rows[n].pause for n in near], [len(rows[n].words) for n in near])
+        since = np.where(number >= 0, times[number], 0.0)
+        missed = MISSED_PAUSE * (pause - number - 1) + MISSED_MARK * (
+            marks[np.maximum(ending - 1, 0)][:, None] - marks[earlier]
+        )
+        total = costs + np.abs((time - since) - (expected[ending][:, None] - expected[earlier])) + np.maximum(missed, 0)
+        total = np.where(earlier < ending[:, None], total, np.inf)
+        place = total.argmin(1)
+        where = np.array([(n, k) for n in near for k in range(len(rows[n].words))])
+        return total.min(1), where[place]
 
-    rows = [[_Match(-1, 0, 0.0, None)]]
+    def recent() -> range:
+        return range(max(0, len(rows) - MISSED_AT_MOST - 1), len(rows))
+
     for pause, time in enumerate(pauses):
         centre = bisect_left(ends, time)
-        row = []
-        for word in range(max(1, centre - NEAR_WORDS), min(len(words) - 1, centre + NEAR_WORDS) + 1):
-            options = [(cost(one, pause, word, time), one) for one in _earlier(rows, word)]
-            if options:
-                least, before = min(options, key=lambda option: option[0])
-                row.append(_Match(pause, word, least + (0.0 if marked[word - 1] else NO_MARK), before))
-        rows.append(row)
-    last, every = len(pauses), [one for row in rows[-MISSED_AT_MOST - 1 :] for one in row] or rows[0]
-    end: _Match | None = min(every, key=lambda one: cost(one, last, len(words), ends[-1]))
-    found = list[tuple[int, int]]()
-    while end is not None and end.before is not None:
-        found.append((end.pause, end.word))
-        end = end.before
+        ending = np.arange(max(1, centre - NEAR_WORDS), min(len(words) - 1, centre + NEAR_WORDS) + 1)
+        costs, before = best(sorted({0, *recent()}), pause, ending, time)
+        possible = np.isfinite(costs)
+        costs = costs + np.where(marked[ending - 1], 0.0, NO_MARK)
+        rows.append(_Row(pause, ending[possible], costs[possible], before[possible]))
+    near = recent() if any(len(rows[number].words) for number in recent()) else range(1)
+    return _traced(rows, best(near, len(pauses), np.array([len(words)]), ends[-1])[1][0])
+
+
+def _traced(rows: Sequence[_Row], last: Array) -> list[tuple[int, int]]:
+    """Return (pause, number of words) of the match `last`, (row, place), and of those before it, in order."""
+    found, (row, place) = list[tuple[int, int]](), last.tolist()
+    while row > 0:
+        found.append((rows[row].pause, int(rows[row].words[place])))
+        row, place = rows[row].before[place].tolist()
     return found[::-1]
-
-
-def _earlier(rows: Sequence[Sequence[_Match]], word: int) -> Iterator[_Match]:
-    """Yield the matches of the last pauses that end before `word` words, and the start."""
-    recent = rows[-MISSED_AT_MOST - 1 :]
-    yield from (
-        one for row in (recent if recent[0] is rows[0] else [rows[0], *recent]) for one in row if one.word < word
-    )
 
 
 def recognised_times(words: Sequence[str], heard: Sequence[TimedWord]) -> tuple[list[TimedWord], float]:
@@ -160,8 +176,9 @@ def recognised_times(words: Sequence[str], heard: Sequence[TimedWord]) -> tuple[
     """
     said = [spoken_words(word) for word in words]
     owners = [place for place, parts in enumerate(said) for _ in parts]
-    times = [one for one in heard for _ in spoken_words(one.word)]
-    pairs = compare(" ".join(words), " ".join(one.word for one in heard)).pairs
+    parts_heard = [spoken_words(one.word) for one in heard]
+    times = [one for one, parts in zip(heard, parts_heard) for _ in parts]
+    pairs = equal_pairs([part for parts in said for part in parts], [part for parts in parts_heard for part in parts])
     known: dict[int, tuple[float, float]] = {}
     for place, other in pairs:
         start, end = known.get(owners[place], (math.inf, -math.inf))
@@ -171,7 +188,8 @@ def recognised_times(words: Sequence[str], heard: Sequence[TimedWord]) -> tuple[
     result, place = list[TimedWord](), 0
     while place < len(words):
         if place in known:
-            result.append(TimedWord(words[place], *known[place]))
+            start = max(known[place][0], result[-1].start if result else 0.0)
+            result.append(TimedWord(words[place], start, max(start, known[place][1])))
             place += 1
             continue
         following = next((other for other in range(place, len(words)) if other in known), len(words))

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
+from .alignment import equal_pairs
 from .characters import is_spoken, is_unspaced
 from .word_errors import spoken_words
 
@@ -20,7 +20,6 @@ _BRACKET = re.compile(r"\[[^\[\]\n]{1,200}\]|<[^<>\n]{1,100}>|\{[^{}\n]{1,100}\}
 _WORD = re.compile(r"\S+")
 _PHRASE_MARKS = {**dict.fromkeys(",，、;；:：", ","), **dict.fromkeys("?？؟", "?"), **dict.fromkeys("!！", "!")}
 _STOPS = ".。．…"
-MOST_CELLS = 1_000_000  # pairs of words that are compared one by one
 Range = tuple[int, int]
 
 
@@ -69,17 +68,8 @@ def word_changes(old: Sequence[str], new: Sequence[str]) -> list[WordChange]:
 
     Changes that touch are one.
     """
-    first, second = _keys(old), _keys(new)
-    start = 0
-    while start < min(len(first), len(second)) and first[start] == second[start]:
-        start += 1
-    end = 0
-    while end < min(len(first), len(second)) - start and first[-1 - end] == second[-1 - end]:
-        end += 1
-    pairs = _alignment(first[start : len(first) - end], second[start : len(second) - end])
-    places = [*((start + i, start + j) for i, j in pairs), (len(first) - end, len(second) - end)]
-    found, at = list[WordChange](), (start, start)
-    for i, j in places:
+    found, at = list[WordChange](), (0, 0)
+    for i, j in [*equal_pairs(_keys(old), _keys(new)), (len(old), len(new))]:
         if (i, j) != at:
             found.append(WordChange((at[0], i), (at[1], j)))
         at = i + 1, j + 1
@@ -104,40 +94,3 @@ def _mark(word: str, *, last: bool) -> str:
         if is_spoken(char):
             break
     return ""
-
-
-def _alignment(old: Sequence[tuple[str, ...]], new: Sequence[tuple[str, ...]]) -> list[tuple[int, int]]:
-    """Return the pairs of equal words in an alignment with the fewest changed words; among these, one with the fewest
-    separate changes, so that a change stays in one piece. Of long lists, one with the longest equal runs."""
-    if len(old) * len(new) > MOST_CELLS:
-        blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-        return [(i + place, j + place) for i, j, length in blocks for place in range(length)]
-    width = len(new) + 1
-    rows = [[(j, int(j > 0), j > 0) for j in range(width)]]  # (changed words, changes, whether one is open)
-    for i, word in enumerate(old, 1):
-        above, row = rows[-1], [(i, 1, True)]
-        for j, other in enumerate(new, 1):
-            options = [_changed(above[j - 1], 1), _changed(above[j], 1), _changed(row[j - 1], 1)]
-            if word == other:
-                cost, count, _ = above[j - 1]
-                options.append((cost, count, False))
-            row.append(min(options))
-        rows.append(row)
-    pairs, i, j = list[tuple[int, int]](), len(old), len(new)
-    while i and j:
-        here = rows[i][j]
-        if old[i - 1] == new[j - 1] and here == (*rows[i - 1][j - 1][:2], False):
-            i, j = i - 1, j - 1
-            pairs.append((i, j))
-        elif here == _changed(rows[i - 1][j - 1], 1):
-            i, j = i - 1, j - 1
-        elif here == _changed(rows[i - 1][j], 1):
-            i -= 1
-        else:
-            j -= 1
-    return pairs[::-1]
-
-
-def _changed(state: tuple[int, int, bool], words: int) -> tuple[int, int, bool]:
-    cost, count, is_open = state
-    return cost + words, count + (not is_open), True
