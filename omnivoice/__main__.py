@@ -1,5 +1,5 @@
 """The command line: `python -m omnivoice speak | narrate | dialogue | subtitles | batch | edit | redo | edit-order |
-preview | voice | languages | info | download | export | merge | dataset | train`.
+preview | voice | check | languages | info | download | export | merge | dataset | train`.
 
 Exit codes: 0 done, 1 refused or failed (the reason is on stderr), 2 wrong usage, 130 interrupted. Only `download`
 uses the network. The subcommands are in `commands/`.
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from .commands import (
     batch,
+    check,
     dataset,
     dialogue,
     download,
@@ -33,8 +34,8 @@ from .intake.files import discard_output
 
 REFUSED, INTERRUPTED = 1, 130
 COMMANDS = (
-    speak, narrate, dialogue, subtitles, batch, edit, edit_order, preview, voices, info, download, export, dataset,
-    train,
+    speak, narrate, dialogue, subtitles, batch, edit, edit_order, preview, voices, check, info, download, export,
+    dataset, train,
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from numbers import Real
 from os import PathLike
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -18,7 +19,27 @@ from torch import Tensor
 from .errors import InputError
 
 _FINGERPRINT = re.compile("(?:[0-9a-f]{16})?")
+UNKNOWN = "unknown"
+CONSENT_KINDS = MappingProxyType(
+    {
+        "self": "one's own voice",
+        "permission": "its owner agreed",
+        "licensed": "a licence allows it",
+        "designed": "described and not recorded, nobody's voice",
+        UNKNOWN: "nothing is known",
+    }
+)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def consent_kind(note: str) -> str:
+    """Return the one of `CONSENT_KINDS` that a note of consent starts with, "unknown" for any other note.
+
+    A note is free text that is kept and shown, and blocks nothing. With such a word at its start, programs can read it
+    too: "permission: Anna, 2 May".
+    """
+    first = note.strip().partition(" ")[0].rstrip(".,:;-").lower()
+    return first if first in CONSENT_KINDS else UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)

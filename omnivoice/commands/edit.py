@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..generate.filling import ORDERS
 from ..intake.audio_files import fits_pcm16, read_audio, write_wav
 from ..intake.limits import check_integer
-from ..intake.marks import EDITED, Mark
+from ..intake.mark_reader import mark_of_edit
+from ..intake.marks import Mark
 from ..productions.edit import Edited, EditRequest, EditTools, edit_tools, finish_edits, prepare_edit
 from ..productions.edit_places import parse_spans
 from ..productions.edit_report import edit_report
@@ -110,12 +111,12 @@ def _outputs(options: argparse.Namespace) -> list[Path]:
 
 
 def _run(options: argparse.Namespace, outputs: Sequence[Path], request: EditRequest) -> None:
+    mark = chosen_mark(options, mark_of_edit(options.recording))
     engine, start = load_engine(options), time.perf_counter()
     tools = _tools(engine)
     prepared = prepare_edit(engine, request, tools.encode)
     seeds = [(prepared.seed + take) % 2**64 for take in range(len(outputs))]
-    made = finish_edits([prepared.with_seed(seed) for seed in seeds], tools)
-    _write(outputs, made, start, chosen_mark(options, EDITED))
+    _write(outputs, finish_edits([prepared.with_seed(seed) for seed in seeds], tools), start, mark)
 
 
 def _request(options: argparse.Namespace, old: str, new: str, **more: object) -> EditRequest:

@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..generate.filling import ORDERS
 from ..intake.audio_files import fits_pcm16, read_audio, write_wav
 from ..intake.files import write_atomic
-from ..intake.marks import EDITED, Mark
+from ..intake.mark_reader import mark_of_edit
+from ..intake.marks import Mark
 from ..productions.redo_places import RedoRequest
 from ..productions.redo_speech import RedoneLines, parse_lines, redo_lines, redo_tools
 from ..productions.timings import parse_timings, timings_json
@@ -73,6 +74,7 @@ def run_lines(options: argparse.Namespace, outputs: Sequence[Path]) -> None:
     """Speak the lines again, write a WAV file and its times for each take, and print what was done."""
     numbers, timings = parse_lines(options.line), parse_timings(read_text_file(options.timings))
     recording = read_audio(options.recording)
+    mark = chosen_mark(options, mark_of_edit(options.recording))
     engine, start = load_engine(options), time.perf_counter()
     base = GenerationRequest(
         text="",
@@ -89,8 +91,7 @@ def run_lines(options: argparse.Namespace, outputs: Sequence[Path]) -> None:
         base = replace(base, voice=voice)
     tools = replace(redo_tools(engine), speak=partial(engine.generate_plans, on_step=show_progress))
     request = RedoRequest(recording, timings, numbers, base, options.keep_length)
-    takes = redo_lines(tools, request, len(outputs))
-    _write(outputs, recording, takes, start, chosen_mark(options, EDITED))
+    _write(outputs, recording, redo_lines(tools, request, len(outputs)), start, mark)
 
 
 def _write(
