@@ -176,8 +176,10 @@ def _blocks(mono: Tensor, measure: Measure, filters: Tensor) -> Iterator[Tensor]
 
 
 def cut_padded(samples: Tensor, start: int, end: int) -> Tensor:
-    """Return samples [..., N] from `start` to `end`, start <= end, with zeros beyond their ends."""
+    """Return samples [..., N] from `start` to `end`, start <= end, with zeros beyond their ends; never change them."""
     N = samples.shape[-1]
+    if start >= 0 and end <= N:
+        return samples[..., start:end]
     inner = samples[..., min(max(start, 0), N) : max(min(end, N), 0)]
     before = min(max(0, -start), end - start)
     return torch.nn.functional.pad(inner, (before, end - start - before - inner.shape[-1]))

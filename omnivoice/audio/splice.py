@@ -26,7 +26,8 @@ from ..types import Waveform
 from .air import air
 from .joins import fade
 from .joints import FADES, SMOOTH, Fade, Scale, cut_padded, find_fade, roughness, scales_of
-from .loudness import to_mono, without_offset
+from .loudness import to_mono
+from .mix import Mix, is_finite, mix_of
 from .patch_levels import in_channels, levelled
 from .patches import SHORT, Patch, Place, at, at_rate, check_patches, places_of
 from .resample import resample
@@ -104,26 +105,26 @@ def splice(
     patches: Sequence[Patch],
     *,
     gain: float = 1.0,
+    mix: Mix | None = None,
     margin_frames: int = 2,
     most_margin_frames: int = 8,
 ) -> Spliced:
     """Return the recording [C, N] with patches in the place of their frames; patches are in order and do not overlap.
 
-    gain: the factor by which the recording was amplified before it was encoded. margin_frames: how far from a patch
-    its cross-fades may be. Where they are rough, margins grow up to `most_margin_frames`, but never into another patch:
-    two patches share what is between them. Patches that touch are joined as they are. A last frame of which the
-    recording has only a part is filled up with silence if a patch replaces it or follows it.
+    gain: the factor by which the recording was amplified before it was encoded. mix: that of the recording, if it is
+    known. margin_frames: how far from a patch its cross-fades may be. Where they are rough, margins grow up to
+    `most_margin_frames`, but never into another patch: two patches share what is between them. Patches that touch are
+    joined as they are. A last frame of which the recording has only a part is filled up with silence if a patch
+    replaces it or follows it.
     Raises AudioError for an empty recording, for samples that are NaN or infinite, for a rate outside 4,000-384,000 Hz,
     for patches that overlap or are not within the recording, and for decoded audio of another length.
     """
     _check(recording, patches, gain, margin_frames, most_margin_frames)
     rate, N = recording.sample_rate, recording.samples.shape[1]
     missing = max(0, at(patches[-1].end, rate) - N) if patches else 0
-    samples = torch.nn.functional.pad(recording.samples, (0, missing))
-    mixed = to_mono(samples)[0]
-    mono = resample(mixed, rate, SAMPLE_RATE)[0]
-    offsets = samples[:, :1] - without_offset(samples)[:, :1]
-    source = _Source(samples, rate, mixed, offsets, mono, scales_of(mono))
+    mix = mix_of(recording) if mix is None else mix
+    samples, mixed = (cut_padded(each, 0, N + missing) for each in (recording.samples, mix.mixed))
+    source = _Source(samples, rate, mixed, mix.offsets, mix.mono[0], scales_of(mix.mono[0]))
     places = places_of(patches, rate, N + missing, most_margin_frames)
     margins = range(margin_frames * HOP, most_margin_frames * HOP + 1, HOP)
     overlays = [_overlay(source, place, gain, margins) for place in places]
@@ -137,7 +138,7 @@ def _check(recording: Waveform, patches: Sequence[Patch], gain: float, margin: i
     N = recording.samples.shape[1]
     if N == 0:
         raise AudioError("the recording is empty, got 0 samples: give one that holds speech")
-    if not bool(torch.isfinite(recording.samples).all()):
+    if not is_finite(recording.samples):
         raise AudioError("the recording must be finite, got NaN or infinite samples: export it again")
     if not 0 < gain < math.inf:
         raise AudioError(f"gain must be a finite factor above 0, got {gain}")

@@ -160,7 +160,7 @@ def finish_edits(prepared: Sequence[PreparedEdit], tools: EditTools) -> list[Edi
 
 def _finished(edit: PreparedEdit, filled: Sequence[Tensor], decode: Decode) -> Edited:
     patches = [patch for part, codes in zip(edit.parts, filled) for patch in _patches(edit, part, codes, decode)]
-    spliced = splice(edit.request.recording, patches, gain=edit.sound.gain)
+    spliced = splice(edit.request.recording, patches, gain=edit.sound.gain, mix=edit.sound.mix)
     return Edited(
         waveform=spliced.waveform,
         text=edit.request.new_text,

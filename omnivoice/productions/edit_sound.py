@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..audio.loudness import RMS_FLOOR, SPEECH_RMS, rms, to_mono
-from ..audio.resample import resample
-from ..constants import HOP, SAMPLE_RATE
+from ..audio.loudness import RMS_FLOOR, SPEECH_RMS, rms
+from ..audio.mix import Mix, is_finite, mix_of
+from ..constants import HOP
 from ..errors import AudioError, InputError
 from ..intake.limits import shown
 from ..types import Waveform
@@ -26,10 +26,12 @@ SILENT = 2 / 32768
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """samples: [1, frames * 960] float32, the recording times `gain`. warnings: what is unusual about it."""
+    """samples: [1, frames * 960] float32, the recording times `gain`. mix: of the recording. warnings: what is unusual
+    about it."""
 
     samples: Tensor
     gain: float
+    mix: Mix
     warnings: tuple[str, ...]
 
     @property
@@ -51,13 +53,13 @@ def sound_of(recording: Waveform) -> Sound:
     samples = recording.samples
     if samples.shape[1] == 0:
         raise AudioError("the recording is empty, got 0 samples: give the speech to edit")
-    if not bool(torch.isfinite(samples).all()):
+    if not is_finite(samples):
         raise AudioError("the recording must be finite, got NaN or infinite samples: export it again")
-    mono, problem = to_mono(samples)
-    heard = resample(mono, recording.sample_rate, SAMPLE_RATE)
+    mix = mix_of(recording)
+    heard = mix.mono
     if heard.shape[1] == 0 or float(heard.max() - heard.min()) < SILENT:
         raise AudioError("the recording is silent: check that the right track was recorded")
-    level = max(rms(heard), RMS_FLOOR)
-    gain = max(1.0, SPEECH_RMS / level)
-    whole = torch.nn.functional.pad(heard * gain, (0, -heard.shape[1] % HOP))
-    return Sound(whole, gain, (f"the words are read from one channel of the recording: {problem}",) if problem else ())
+    gain = max(1.0, SPEECH_RMS / max(rms(heard), RMS_FLOOR))
+    whole = torch.nn.functional.pad(heard, (0, -heard.shape[1] % HOP)).mul_(gain)
+    told = (f"the words are read from one channel of the recording: {mix.problem}",) if mix.problem else ()
+    return Sound(whole, gain, mix, told)
