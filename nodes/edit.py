@@ -22,7 +22,7 @@ class EditSpeech(io.ComfyNode):
                     Model.Input("model"),
                     io.Audio.Input("audio"),
                     io.String.Input("transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
-                    io.String.Input("new_transcript", multiline=True, default="", dynamic_prompts=False),
+                    io.String.Input("new_transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
                     int_input("seed", 0, control_after_generate=True, optional=True),
                     io.Combo.Input("quality", options=[*inputs_of.QUALITIES], default=inputs_of.QUALITY, optional=True),
                     io.Combo.Input("order", options=[*inputs_of.ORDERS], default=inputs_of.ORDER, optional=True),

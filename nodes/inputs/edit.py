@@ -47,6 +47,8 @@ def edited_from(model: object, inputs: Mapping[str, object], node_id: object) ->
     given = {name: value for name, value in inputs.items() if value is not None}
     request, warnings = request_from(given)
     new_text = check_text_length(given.get("new_transcript", ""), name="new_transcript")
+    if not new_text.strip():
+        raise InputError("new_transcript is empty: write what the recording is to say")
     request = replace(request, new_text=new_text, spans=spans_from(given.get("span", "")), seconds=_seconds(given))
     tools = host.edit.edit_tools(loaded, node_id)
     (edited,) = finish_edits([prepare_edit(loaded.engine, request, tools.encode)], tools)

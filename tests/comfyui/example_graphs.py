@@ -636,6 +636,115 @@ AUDIOBOOK = Graph(
     ("speak",),
 )
 
+INTERVIEW = (
+    "My sister is a very clever doctor.\nWe will meet on Monday at nine.\nThe train to the station leaves at seven.\n"
+    "The weather is beautiful today."
+)
+EDIT = Graph(
+    {
+        "note": note(
+            "Fix a word in an interview",
+            1300,
+            280,
+            "Press Run. The **demo voice** speaks **The interview**, so that nothing has to be downloaded. The words "
+            "that differ in **new_transcript** are changed in it. The rest stays as it was, sample for sample.",
+            "For a recording of your own, connect **Load Audio** in place of **Join Audio**, and type what it says, "
+            f"word for word, as its transcript. {MODEL}",
+            "**What happened** tells where the words were found, what was kept, and how smooth the joints are: 1 or "
+            "less is no rougher than the recording itself. If the wrong place was changed, give the right one in "
+            "**span**, in seconds. Another seed gives another reading of the new words.",
+        ),
+        "load": load(40, 0, DEMO_MODEL, width=380),
+        "say": speak(40, 200, INTERVIEW, "The interview", language="English", split_lines=True),
+        "join": Node("OmniVoiceJoinAudio", (500, 200), (320, 110), {"gap_seconds": 0.3}),
+        "before": play(500, 400, "The interview as it was"),
+        "edit": Node(
+            "OmniVoiceEditSpeech",
+            (900, 0),
+            (400, 660),
+            {
+                "transcript": INTERVIEW,
+                "new_transcript": INTERVIEW.replace("Monday", "Friday").replace("seven", "eleven"),
+                "language": "English",
+            },
+        ),
+        "play": play(1380, 0, "The edited interview"),
+        "report": show_text(1380, 200, "What happened", height=300),
+        "text": show_text(1380, 570, "What it says now", height=150),
+    },
+    (
+        ("1. Model and recording", 20, -80, 820, 860),
+        ("2. Edit", 880, -80, 440, 860),
+        ("3. Listen and check", 1360, -80, 360, 860),
+    ),
+    (
+        ("load", 0, "say", "model"),
+        ("say", 0, "join", "audio"),
+        ("join", 0, "before", "audio"),
+        ("load", 0, "edit", "model"),
+        ("join", 0, "edit", "audio"),
+        ("edit", 0, "play", "audio"),
+        ("edit", 1, "report", "source"),
+        ("edit", 2, "text", "source"),
+    ),
+    ("edit",),
+)
+
+DIALOGUE_LINES = "Helen: Good morning Oliver, how are you?\nOliver: My sister is a very clever doctor."
+REDO = Graph(
+    {
+        "note": note(
+            "Speak words of a dialogue again",
+            1400,
+            280,
+            "Press Run. The **demo voice** speaks **The dialogue**, so that nothing has to be downloaded. **Redo** "
+            "speaks some words of it again, in several takes. The rest stays as it was, sample for sample.",
+            "**Each take** plays them all. Write the number of the best one into **take**; 0 is the first. Other seeds "
+            "give other takes.",
+            "Write the **words** as they stand in the transcript, which **Redo** takes from the timings of the "
+            "dialogue. Words that stand there twice get a number, such as **are#2**.",
+            "For a recording of your own, connect **Load Audio** in place of **The dialogue** and type its transcript. "
+            f"{MODEL}",
+        ),
+        "load": load(40, 0, DEMO_MODEL, width=380),
+        "helen": design(40, 200, "Helen", gender="female", pitch="high pitch"),
+        "oliver": design(40, 500, "Oliver", gender="male", pitch="high pitch"),
+        "speak": Node(
+            "OmniVoiceDialogue",
+            (500, 100),
+            (400, 700),
+            {"script": DIALOGUE_LINES, "names": "Helen\nOliver", "language": "English"},
+            "The dialogue",
+        ),
+        "before": play(980, 620, "The dialogue as it was", width=400),
+        "redo": Node(
+            "OmniVoiceRedo", (980, 0), (400, 530), {"words": "very clever doctor", "takes": 3, "language": "English"}
+        ),
+        "play": play(1460, 0, "With the take to use"),
+        "each": play(1460, 200, "Each take"),
+        "report": show_text(1460, 400, "What happened", height=300),
+    },
+    (
+        ("1. Model and people", 20, -80, 420, 900),
+        ("2. Speak", 480, -80, 440, 900),
+        ("3. Redo", 960, -80, 440, 900),
+        ("4. Listen and choose", 1440, -80, 360, 900),
+    ),
+    (
+        ("load", 0, "speak", "model"),
+        ("helen", 0, "speak", "voices.voice_1"),
+        ("oliver", 0, "speak", "voices.voice_2"),
+        ("speak", 0, "before", "audio"),
+        ("load", 0, "redo", "model"),
+        ("speak", 0, "redo", "audio"),
+        ("speak", 2, "redo", "timings"),
+        ("redo", 0, "play", "audio"),
+        ("redo", 1, "each", "audio"),
+        ("redo", 2, "report", "source"),
+    ),
+    ("redo",),
+)
+
 # Named so that the list of templates, which ComfyUI sorts by name, begins with the one a newcomer should open first.
 GRAPHS = {
     "01_first_sentence": FIRST_SENTENCE,
@@ -650,4 +759,6 @@ GRAPHS = {
     "10_subtitles": SUBTITLES,
     "11_dub_a_clip": DUB,
     "12_audiobook": AUDIOBOOK,
+    "13_edit_speech": EDIT,
+    "14_redo_words": REDO,
 }
