@@ -1,4 +1,4 @@
-"""Redo: words of a recording, or a span of it, are spoken again in several takes. `inputs.redo` chooses and reports."""
+"""Redo: words or lines of a recording are spoken again in several takes. `inputs.redo` chooses and reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from comfy_api.latest import io
 from . import host
 from .inputs import edit as edits
 from .inputs import redo as inputs_of
-from .widgets import Model, Settings, all_languages, int_input, language_input, with_texts
+from .widgets import Design, Model, Settings, Voice, all_languages, int_input, language_input, with_texts
 
 
 class Redo(io.ComfyNode):
@@ -24,6 +24,7 @@ class Redo(io.ComfyNode):
                     io.String.Input("transcript", multiline=True, default="", dynamic_prompts=False, optional=True),
                     io.String.Input("words", default="", optional=True),
                     io.String.Input("span", default="", optional=True),
+                    io.String.Input("line", default="", optional=True),
                     int_input("seed", 0, control_after_generate=True, optional=True),
                     int_input("takes", inputs_of.COUNT, optional=True),
                     int_input("take", 0, optional=True),
@@ -31,6 +32,8 @@ class Redo(io.ComfyNode):
                     io.Combo.Input("order", options=[*edits.ORDERS], default=edits.ORDER, optional=True),
                     language_input(all_languages()),
                     io.String.Input("timings", force_input=True, optional=True),
+                    Voice.Input("voice", optional=True),
+                    Design.Input("design", optional=True),
                     Settings.Input("settings", optional=True),
                 ],
                 outputs=[
@@ -55,8 +58,8 @@ class Redo(io.ComfyNode):
         redone = inputs_of.redone_from(model, inputs, cls.hidden.unique_id)
         host.progress.warn(redone.warnings, cls.hidden.unique_id, summary=redone.summary)
         return io.NodeOutput(
-            host.values.audio_from(redone.chosen.waveform),
-            [host.values.audio_from(take.waveform) for take in redone.takes],
+            host.values.audio_from(redone.chosen),
+            [host.values.audio_from(take) for take in redone.takes],
             redone.report,
             redone.timings,
         )

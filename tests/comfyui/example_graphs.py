@@ -690,20 +690,24 @@ EDIT = Graph(
     ("edit",),
 )
 
-DIALOGUE_LINES = "Helen: Good morning Oliver, how are you?\nOliver: My sister is a very clever doctor."
+DIALOGUE_LINES = (
+    "Helen: Good morning Oliver, how are you?\nOliver: My sister is a very clever doctor.\n"
+    "Helen: We will meet on Monday at nine.\nOliver: The weather is beautiful today."
+)
 REDO = Graph(
     {
         "note": note(
-            "Speak words of a dialogue again",
+            "Speak a line of a dialogue again",
             1400,
             280,
             "Press Run. The **demo voice** speaks **The dialogue**, so that nothing has to be downloaded. **Redo** "
-            "speaks some words of it again, in several takes. The rest stays as it was, sample for sample.",
+            "speaks one line of it again, in several takes. The rest stays as it was, sample for sample.",
             "**Each take** plays them all. Write the number of the best one into **take**; 0 is the first. Other seeds "
             "give other takes.",
-            "Write the **words** as they stand in the transcript, which **Redo** takes from the timings of the "
-            "dialogue. Words that stand there twice get a number, such as **are#2**.",
-            "For a recording of your own, connect **Load Audio** in place of **The dialogue** and type its transcript. "
+            "**line** is the number of the line in the dialogue. To speak some words of it again, leave **line** empty "
+            "and write them into **words**, as they stand in the script.",
+            "For a recording of your own, connect **Load Audio** in place of **The dialogue**, leave **line** "
+            "empty, and type its transcript. "
             f"{MODEL}",
         ),
         "load": load(40, 0, DEMO_MODEL, width=380),
@@ -717,9 +721,7 @@ REDO = Graph(
             "The dialogue",
         ),
         "before": play(980, 620, "The dialogue as it was", width=400),
-        "redo": Node(
-            "OmniVoiceRedo", (980, 0), (400, 530), {"words": "very clever doctor", "takes": 3, "language": "English"}
-        ),
+        "redo": Node("OmniVoiceRedo", (980, 0), (400, 530), {"line": "2", "takes": 3, "language": "English"}),
         "play": play(1460, 0, "With the take to use"),
         "each": play(1460, 200, "Each take"),
         "report": show_text(1460, 400, "What happened", height=300),
@@ -760,5 +762,5 @@ GRAPHS = {
     "11_dub_a_clip": DUB,
     "12_audiobook": AUDIOBOOK,
     "13_edit_speech": EDIT,
-    "14_redo_words": REDO,
+    "14_redo_a_line": REDO,
 }

@@ -29,7 +29,7 @@ MADE = {
     "11_dub_a_clip": 2,
     "12_audiobook": 1,
     "13_edit_speech": 2,  # before and after
-    "14_redo_words": 5,  # before, after and each take
+    "14_redo_a_line": 5,  # before, after and each take
 }
 VIDEO = """
 import av, json, sys

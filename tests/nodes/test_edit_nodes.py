@@ -146,6 +146,56 @@ def test_takes_are_the_same_edit_with_seeds_in_a_row(nodes, model) -> None:
     assert not torch.equal(every[0]["waveform"], every[1]["waveform"])
 
 
+def two_lines() -> dict[str, object]:
+    """A recording of 4.8 s with two lines of Ann's, and its timings."""
+    one = speech()["waveform"]
+    rows = [
+        {"text": text, "start": start, "end": start + 2.4, "speaker": "Ann", "words_are": "estimated", "words": []}
+        for text, start in ((OLD, 0.0), ("How are you all today?", 2.4))
+    ]
+    audio = {"waveform": torch.cat([one, one], dim=-1), "sample_rate": 24_000}
+    return {"audio": audio, "timings": json.dumps({"seconds": 4.8, "lines": rows}), "words": "", "transcript": ""}
+
+
+def test_a_line_is_spoken_again_and_later_lines_move(nodes, model, host) -> None:
+    given = {**two_lines(), "quality": None, "settings": settings(nodes, steps=4, class_temperature=1.0)}
+    audio, every, report, timed = redo(nodes, model, line="1", take=2, **given)
+    assert (
+        report.startswith("take 2 of 2, seed 4\n  take  1  seed 3  joints ") and "\nline 1 spoken again at " in report
+    )
+    first, second = json.loads(timed)["lines"]
+    assert first["text"] == OLD and [word["word"] for word in first["words"]] == OLD.split()
+    moved = round((second["start"] - 2.4) * 24_000)
+    before, after = given["audio"]["waveform"], audio["waveform"]
+    assert after.shape[-1] == before.shape[-1] + moved
+    assert torch.equal(before[..., -57_600:], after[..., -57_600:])
+    assert len(every) == 2 and torch.equal(every[1]["waveform"], after)
+    loaded = [patchers for patchers, _ in host.loads]
+    assert loaded[-1] == [model.lm, model.decoder] and [model.encoder] in loaded
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"line": "3"}, "line must be 1-2, the lines of the timings, got 3"),
+        ({"line": "0"}, "line must be 1-2"),
+        ({"line": "one"}, "line must be the number of a line"),
+        ({"line": "1, 1"}, "line 1 is named twice"),
+        ({"line": "1", "timings": ""}, "line needs timings"),
+        ({"line": "1", "transcript": OLD}, "transcript is for words and spans"),
+        ({"line": "1", "order": "together"}, "order is for words and spans"),
+        ({"line": "1", "quality": "quick"}, "quality is for words and spans"),
+        ({"line": "1", "voice": 3}, "voice must come from"),
+        ({"line": "1", "design": 3}, "design must come from"),
+        ({"line": "2", "audio": speech()}, "line 2 ends at 4.80 s, but the recording lasts 2.40 s"),
+        ({"line": "1", "settings": {"steps": 3}}, "settings must come from OmniVoice Settings"),
+    ],
+)
+def test_lines_that_cannot_be_spoken_again_are_refused(nodes, model, inputs: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        redo(nodes, model, **{**two_lines(), "quality": None, **inputs})
+
+
 def test_take_0_is_the_first(nodes, model) -> None:
     audio, every, *_ = redo(nodes, model, take=0)
     assert torch.equal(audio["waveform"], every[0]["waveform"])
@@ -259,10 +309,14 @@ def test_edits_that_cannot_be_done_are_refused(nodes, model, inputs: dict, messa
         *((({"words": ""} if "span" in inputs else {}) | inputs, message) for inputs, message in BOTH),
         ({"takes": 0}, "takes must be 1-16, got 0"),
         ({"takes": 2, "take": 3}, "take must be 0 or one of the 2 takes, got 3"),
-        ({"words": ""}, "say what to speak again, in words or in span, got neither"),
-        ({"words": None}, "say what to speak again, in words or in span, got neither"),
-        ({"span": "0.2-0.4"}, "say what to speak again, in words or in span, got both"),
+        ({"words": ""}, "say what to speak again, in words, span or line, got none of them"),
+        ({"words": None}, "say what to speak again, in words, span or line, got none of them"),
+        ({"span": "0.2-0.4"}, "say what to speak again, in words, span or line, got words and span"),
         ({"words": 3}, "words must be a string, got 3"),
+        ({"line": "1"}, "say what to speak again, in words, span or line, got words and line"),
+        ({"line": 3}, "line must be a string, got 3"),
+        ({"voice": 3}, "voice is for whole lines"),
+        ({"design": object()}, "design is for whole lines"),
         ({"words": "evening"}, "the words 'evening' are not in the transcript"),
         ({"words": "morning#2"}, "the number after # must be 1-1"),
     ],
