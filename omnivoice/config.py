@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from .constants import HOP, SAMPLE_RATE
 from .errors import CheckpointError
+from .intake.limits import CONFIG_LIMITS, MAX_CODEBOOKS, MAX_CONFIG_ENTRIES, MAX_CONFIG_NUMBER, MAX_LAYERS, shown
 
 CODEBOOK_WEIGHTS = (8.0, 8.0, 6.0, 6.0, 4.0, 4.0, 2.0, 2.0)  # of the training loss, upstream models/omnivoice.py:262
-MAX_LAYERS = 1_000  # also of entries in a list; more would only waste time
 LM_SIZES = {name: name for name in ("vocab_size", "hidden_size", "intermediate_size", "head_dim")} | {
     "layers": "num_hidden_layers",
     "heads": "num_attention_heads",
@@ -133,7 +133,7 @@ def parse_model_config(raw: Json, keys: dict[str, list[str]]) -> LMConfig:
     _supported(llm, place, hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=True)
     _refuse_unknown(raw, where, keys["model"] + keys["model_read"])
     _refuse_unknown(llm, place, keys["model"] + keys["qwen3"] + keys["qwen3_read"])
-    if any(kind != "full_attention" for kind in _list(llm.get("layer_types") or [], place, "layer_types")):
+    if any(kind != "full_attention" for kind in _list(llm.get("layer_types") or [], place, "layer_types", MAX_LAYERS)):
         raise CheckpointError(f"{place}: layer_types must all be full_attention; this is not an OmniVoice model")
     sizes = {field: _whole(llm, place, key) for field, key in LM_SIZES.items()}
     if "vocab_size" in raw:  # where transformers' resize_token_embeddings writes it, called on the whole model
@@ -147,8 +147,6 @@ def parse_model_config(raw: Json, keys: dict[str, list[str]]) -> LMConfig:
         audio_mask_id=_whole(raw, where, "audio_mask_id", 1024),
         codebook_weights=_codebook_weights(raw, where),
     )
-    if config.layers > MAX_LAYERS:
-        raise CheckpointError(f"{place}: num_hidden_layers must be at most {MAX_LAYERS}, got {config.layers}")
     if config.audio_mask_id >= config.audio_vocab_size or config.heads % config.kv_heads or config.head_dim % 2:
         raise CheckpointError(f"{where}: audio_mask_id, head counts or head_dim contradict each other")
     return config
@@ -188,14 +186,15 @@ def _check_codec(config: CodecConfig, where: str) -> None:
         )
     consistent = {
         "codebook_size": config.codebook_size >= 2,
-        "target_bandwidths": config.codebook_size >= 2 and config.target_bandwidths and config.codebooks >= 1,
+        "target_bandwidths": config.codebook_size >= 2
+        and config.target_bandwidths
+        and 1 <= config.codebooks <= MAX_CODEBOOKS,
         "upsampling_ratios": math.prod(acoustic.upsampling_ratios) == config.hop_length,
         "decoder_hidden_size": acoustic.decoder_hidden_size >= 2 ** len(acoustic.upsampling_ratios),
         "channel_ratios": len(config.strides) == len(config.channel_ratios) and config.channel_ratios[-1:] == (1,),
         "semantic_sample_rate": config.semantic_downsample >= 1,
         "unit_kernel_size": config.unit_kernel_size % 2 == 1,
         "conv_kernel": len(semantic.conv_dim) == len(semantic.conv_kernel) == len(semantic.conv_stride) > 0,
-        "num_hidden_layers": semantic.num_hidden_layers <= MAX_LAYERS,
         "num_attention_heads": semantic.hidden_size % semantic.num_attention_heads == 0,
         "num_conv_pos_embedding_groups": semantic.hidden_size % semantic.num_conv_pos_embedding_groups == 0,
     }
@@ -214,13 +213,12 @@ def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, A
             continue
         value = raw[key]
         if isinstance(default, tuple):
-            values[key] = tuple(_number(item, where, key) for item in _list(value, where, key))
-            broken = [item for item in values[key] if isinstance(default[0], int) and not isinstance(item, int)]
-            if broken:
-                raise CheckpointError(f"{where}: {key} must hold whole numbers, got {broken[0]!r}")
+            whole = isinstance(default[0], int)
+            given = _list(value, where, key, MAX_CONFIG_ENTRIES)
+            values[key] = tuple(_entry(item, where, key) if whole else _number(item, where, key) for item in given)
         elif isinstance(default, bool):
             if not isinstance(value, bool):
-                raise CheckpointError(f"{where}: {key} must be true or false, got {value!r}")
+                raise CheckpointError(f"{where}: {key} must be true or false, got {shown(value)}")
             values[key] = value
         elif isinstance(default, int):
             values[key] = _whole(raw, where, key)
@@ -232,19 +230,21 @@ def _values(cls: type, raw: Json, where: str, ignored: list[str]) -> dict[str, A
 def _refuse_unknown(raw: Json, where: str, known: list[str]) -> None:
     unknown = sorted(set(raw) - set(known))
     if unknown:
-        names = ", ".join(unknown[:5])
+        names = ", ".join(shown(name)[1:-1] for name in unknown[:5])
         raise CheckpointError(f"{where}: unknown keys {names}; this model may need a newer version of the node pack")
 
 
 def _require(raw: Json, where: str, key: str, value: str) -> None:
     if raw.get(key) != value:
-        raise CheckpointError(f"{where}: {key} must be {value!r}, got {raw.get(key)!r}; this is not an OmniVoice model")
+        raise CheckpointError(
+            f"{where}: {key} must be {value!r}, got {shown(raw.get(key))}; this is not an OmniVoice model"
+        )
 
 
 def _supported(raw: Json, where: str, **values: object) -> None:
     for key, value in values.items():
         if raw.get(key, value) != value:
-            raise CheckpointError(f"{where}: {key} = {raw[key]!r} is not supported, only {value!r}")
+            raise CheckpointError(f"{where}: {key} = {shown(raw[key])} is not supported, only {value!r}")
 
 
 def _section(raw: Json, where: str, key: str) -> Json:
@@ -254,31 +254,43 @@ def _section(raw: Json, where: str, key: str) -> Json:
     return value
 
 
-def _list(value: object, where: str, key: str) -> list[object]:
+def _list(value: object, where: str, key: str, limit: int) -> list[object]:
     if not isinstance(value, list):
-        raise CheckpointError(f"{where}: {key} must be a list, got {value!r}")
-    if len(value) > MAX_LAYERS:
-        raise CheckpointError(f"{where}: {key} must have at most {MAX_LAYERS} entries, got {len(value)}")
+        raise CheckpointError(f"{where}: {key} must be a list, got {shown(value)}")
+    if len(value) > limit:
+        raise CheckpointError(f"{where}: {key} must have at most {limit} entries, got {len(value)}")
     return value
 
 
 def _whole(raw: Json, where: str, key: str, default: int | None = None) -> int:
-    value = raw.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
-        raise CheckpointError(f"{where}: {key} must be a whole number of 1 or more, got {value!r}")
+    return _checked(raw.get(key, default), f"{where}: {key} must be a whole number", key)
+
+
+def _entry(value: object, where: str, key: str) -> int:
+    return _checked(value, f"{where}: {key} must hold whole numbers", key)
+
+
+def _checked(value: object, must_be: str, key: str) -> int:
+    limit = CONFIG_LIMITS.get(key, MAX_CONFIG_NUMBER)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= limit:
+        raise CheckpointError(f"{must_be} from 1 to {limit}, got {shown(value)}")
     return value
 
 
 def _number(value: object, where: str, key: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e12:
-        raise CheckpointError(f"{where}: {key} must be a number above 0, got {value!r}")
+        raise CheckpointError(f"{where}: {key} must be a number above 0, got {shown(value)}")
     return value
 
 
 def _codebook_weights(raw: Json, where: str) -> tuple[float, ...]:
     key = "audio_codebook_weights"
     given = raw.get(key)
-    return CODEBOOK_WEIGHTS if given is None else tuple(_number(v, where, key) for v in _list(given, where, key))
+    return (
+        CODEBOOK_WEIGHTS
+        if given is None
+        else tuple(_number(v, where, key) for v in _list(given, where, key, MAX_CODEBOOKS))
+    )
 
 
 def _rope_theta(llm: Json, where: str) -> float:
@@ -289,5 +301,5 @@ def _rope_theta(llm: Json, where: str) -> float:
     if not isinstance(parameters, dict):
         return _number(llm.get("rope_theta"), where, "rope_theta")
     if parameters.get("rope_type", "default") != "default":
-        raise CheckpointError(f"{where}: rope_type {parameters['rope_type']!r} is not supported, only 'default'")
+        raise CheckpointError(f"{where}: rope_type {shown(parameters['rope_type'])} is not supported, only 'default'")
     return _number(parameters.get("rope_theta"), where, "rope_theta")

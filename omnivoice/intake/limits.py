@@ -70,6 +70,34 @@ MAX_VOICE_FRAMES = MAX_VOICE_SECONDS * FRAME_RATE
 MAX_CODEBOOKS = 64
 CODEBOOK_SIZE = 1_024
 
+# Numbers in the config of a model, by key: what its layers are built from. Those of lists are for each entry.
+MAX_CONFIG_ENTRIES = 8  # of a list that has one entry for each layer or stage
+MAX_LAYERS = 256
+CONFIG_LIMITS: Mapping[str, int] = MappingProxyType(
+    {
+        "vocab_size": 1_000_000,
+        "audio_vocab_size": 65_536,
+        "audio_mask_id": 65_536,
+        "hidden_size": 65_536,
+        "intermediate_size": 262_144,
+        "head_dim": 1_024,
+        "num_hidden_layers": MAX_LAYERS,
+        "num_attention_heads": 1_024,
+        "num_key_value_heads": 1_024,
+        "num_audio_codebook": MAX_CODEBOOKS,
+        "encoder_hidden_size": 4_096,
+        "decoder_hidden_size": 65_536,
+        "conv_dim": 65_536,
+        "channel_ratios": 64,
+        "codebook_size": 65_536,
+        "codebook_dim": 65_536,
+        "downsample_factor": 65_536,
+        "sample_rate": MAX_SAMPLE_RATE,
+        "semantic_sample_rate": MAX_SAMPLE_RATE,
+    }
+)
+MAX_CONFIG_NUMBER = 1_024  # of every other key: kernels, strides, dilations, groups
+
 # Files, in bytes.
 MAX_TABLE_BYTES = 32 * MIB
 MAX_CONFIG_BYTES = MIB

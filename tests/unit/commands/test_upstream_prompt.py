@@ -151,6 +151,21 @@ def test_a_small_file_that_claims_a_trillion_elements(tmp_path: Path) -> None:
     refused(zipped(tmp_path / "p.pt", entries), "declares 240 elements but 0 bytes are there")
 
 
+@pytest.mark.parametrize("kind", ["Long", "Int", "Short"])
+@pytest.mark.parametrize("again", [b"h\x00Q", b"h\x00Qq\x01"])
+def test_naming_the_same_storage_again_copies_nothing(tmp_path: Path, kind: str, again: bytes) -> None:
+    record = bytes(1 << 20)
+    count = (len(record) // {"Long": 8, "Int": 4, "Short": 2}[kind]).to_bytes(4, "little")
+    start = b"\x80\x02(X\x07\0\0\0storagectorch\n" + f"{kind}Storage\n".encode()
+    program = start + b"X\x01\0\0\x000X\x03\0\0\0cpuJ" + count + b"tq\x00Q" + again * 150 + b"."
+    path = zipped(tmp_path / "p.pt", {"p/data.pkl": program, "p/data/0": record})
+    tracemalloc.start()
+    refused(path, "it must hold format_version")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * len(record)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -311,7 +311,7 @@ CONFIGS = {
     ),
     "size": (
         lambda c: c["llm_config"].update(hidden_size=-3),
-        "hidden_size must be a whole number of 1 or more, got -3",
+        "hidden_size must be a whole number from 1 to 65536, got -3",
     ),
     "bool": (lambda c: c["llm_config"].update(num_hidden_layers=True), "num_hidden_layers must be a whole number"),
     "rope": (
