@@ -1,8 +1,10 @@
 """Safetensors files: large ones are read in pieces or mapped, small ones are read completely, and ours are written.
 
-Truncating a mapped file kills the process. So only model weights that are used as stored are mapped; weights that are
-converted are read in pieces, voices and LoRAs completely. The writer makes the same bytes from the same tensors, while
-the library's order of metadata changes from run to run. Names and shapes are checked in `weights` and `voice_files`.
+Truncating a mapped file kills the process, and uploads truncate files in ComfyUI's input and output folders. So only
+model weights that are used as stored are mapped, since no upload reaches the models folder; weights that are converted
+are read in pieces, voices, LoRAs and training states completely. The writer makes the same bytes from the same tensors,
+while the library's order of metadata changes from run to run. Names and shapes are checked in `weights` and
+`voice_files`.
 """
 
 from __future__ import annotations
@@ -35,10 +37,13 @@ _NAMES = MappingProxyType({dtype: name for name, dtype in DTYPES.items()})
 
 
 class TensorFile:
-    """An open weight file: `info` and `metadata` are its checked header, `get` maps a tensor, `pieces` reads one."""
+    """An open weight file with its checked header, `info` and `metadata`.
+
+    `get` maps a tensor, `read` and `pieces` read one.
+    """
 
     def __init__(
-        self, name: str, header: Header, handle: safetensors.safe_open, file: BufferedReader, start: int
+        self, name: str, header: Header, handle: safetensors.safe_open | None, file: BufferedReader, start: int
     ) -> None:
         self.info: Mapping[str, TensorInfo] = header.info
         self.metadata: Mapping[str, str] = header.metadata
@@ -51,10 +56,19 @@ class TensorFile:
         It may outlive this object. Raises FileError if the file holds no tensor of that name.
         """
         self._find(name)
+        assert self._handle is not None, "files that are not to be mapped have none"
         try:
             return self._handle.get_tensor(name)
         except (safetensors.SafetensorError, RuntimeError, ValueError) as error:
             raise FileError(f"cannot read tensor {shown(name)} of {self._name}: {error}") from error
+
+    def read(self, name: str) -> Tensor:
+        """Return a tensor as stored, on the CPU, in memory of its own. Raises as `pieces` does."""
+        info = self._find(name)
+        raw = torch.empty(info.end - info.start, dtype=torch.uint8)
+        self._file.seek(self._start + info.start)
+        self._read_into(raw)
+        return raw.view(DTYPES[info.dtype]).view(info.shape)
 
     def pieces(self, name: str) -> Iterator[tuple[int, Tensor]]:
         """Yield (first row, rows [n, ...]) of a tensor as stored, in order; of one without dimensions, (0, [1]).
@@ -82,9 +96,12 @@ class TensorFile:
         if len(self._buffer) < size:
             self._buffer = torch.empty(max(size, PIECE_BYTES), dtype=torch.uint8)
         raw = self._buffer[:size]
-        if self._file.readinto(raw.numpy().data) != size:
-            raise FileError(f"{self._name} changed while it was read: try again")
+        self._read_into(raw)
         return raw
+
+    def _read_into(self, raw: Tensor) -> None:
+        if len(raw) and self._file.readinto(raw.numpy().data) != len(raw):
+            raise FileError(f"{self._name} changed while it was read: try again")
 
 
 def check_header(path: str | PathLike[str]) -> Header:
@@ -129,6 +146,18 @@ def open_tensors(path: str | PathLike[str]) -> Iterator[TensorFile]:
         if not same:
             raise FileError(f"{name} changed while it was opened: try again")
         yield TensorFile(name, header, handle, file, start)
+
+
+def read_own_tensors(path: str | PathLike[str]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return all tensors (on the CPU, as stored) and the metadata of a file of any size that a model may have.
+
+    Nothing is mapped, and each tensor is in memory once. Raises FileError, also if the file becomes shorter meanwhile.
+    """
+    with open_regular(path) as (file, size):
+        name = shown_name(path)
+        header, start = _checked_header(file, size, name)
+        source = TensorFile(name, header, None, file, start)
+        return {key: source.read(key) for key in header.info}, dict(header.metadata)
 
 
 def read_small_tensors(

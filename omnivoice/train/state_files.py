@@ -15,11 +15,9 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError
-from ..intake.files import file_size
-from ..intake.limits import MAX_TENSORS_BYTES
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json
-from ..intake.tensors import open_tensors, read_small_tensors, write_tensors
+from ..intake.tensors import read_own_tensors, write_tensors
 
 FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
 
@@ -39,11 +37,7 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str,
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, int]]:
     """Read what `write_state` wrote. Raises FileError for anything else, even a single changed byte."""
     name = shown_name(path)
-    if file_size(path) <= MAX_TENSORS_BYTES:
-        tensors, metadata = read_small_tensors(path)
-    else:
-        with open_tensors(path) as source:
-            tensors, metadata = {key: source.get(key) for key in source.info}, dict(source.metadata)
+    tensors, metadata = read_own_tensors(path)
     if metadata.get("format") != FORMAT or metadata.get("format_version") != FORMAT_VERSION:
         raise FileError(f"{name} is not a training state of format {FORMAT_VERSION}")
     numbers = parse_json(metadata.get("numbers", "").encode(), name)

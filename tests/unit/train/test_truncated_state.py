@@ -1,0 +1,102 @@
+"""A training state that somebody truncates while it is read: an error, or the state, and never a dead process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnivoice.errors import FileError
+from omnivoice.intake.tensors import TensorFile, read_own_tensors, write_tensors
+from omnivoice.train import state_files
+from omnivoice.train.state_files import read_state, write_state
+
+ROOT = Path(__file__).resolve().parents[3]
+# Uploads overwrite files in place, so the file loses its bytes while somebody has it open.
+CHILD = """
+import os, sys
+from pathlib import Path
+from omnivoice.train import state_files
+
+path, real = Path(sys.argv[1]), state_files._digest
+state_files.MAX_TENSORS_BYTES = 0  # so that no state counts as small
+
+def truncate_first(*given):
+    os.truncate(path, int(sys.argv[2]))
+    return real(*given)
+
+state_files._digest = truncate_first
+tensors, numbers = state_files.read_state(path)
+print(sum(float(tensor.sum()) for tensor in tensors.values()), numbers)
+"""
+
+
+def state() -> dict[str, torch.Tensor]:
+    return {
+        "a": torch.arange(300_000, dtype=torch.float32),
+        "b": torch.ones(3, 5, dtype=torch.bfloat16),
+        "c": torch.tensor(7),
+        "d": torch.zeros(0, 4),
+    }
+
+
+@pytest.mark.parametrize("left", [0, 100, 4_096, 600_000])
+def test_a_truncated_state_does_not_end_the_process(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "state.safetensors"
+    write_state(path, state(), {"step": 3})
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, str(path), str(left)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"signal {-done.returncode}: {done.stderr[-500:]}"
+    expected = sum(float(tensor.sum()) for tensor in state().values())
+    assert done.stdout.strip() == f"{expected} {{'step': 3}}"
+    with pytest.raises(FileError, match=r"^state\.safetensors "):
+        read_state(path)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_state_truncated_between_two_tensors(tmp_path: Path, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.safetensors"
+    write_tensors(path, {f"t{i}": torch.full((50_000,), i) for i in range(3)}, {})
+    calls: list[str] = []
+    real = TensorFile.read
+
+    def truncate(self: TensorFile, name: str) -> torch.Tensor:
+        calls.append(name)
+        if len(calls) == call:
+            os.truncate(path, 4_096)
+        return real(self, name)
+
+    monkeypatch.setattr(TensorFile, "read", truncate)
+    with pytest.raises(FileError, match=r"^state\.safetensors changed while it was read: try again$"):
+        read_own_tensors(path)
+    assert len(calls) == call
+
+
+def test_a_state_is_what_was_written(tmp_path: Path) -> None:
+    write_state(tmp_path / "s", state(), {"step": 3})
+    tensors, numbers = read_state(tmp_path / "s")
+    assert numbers == {"step": 3} and tensors.keys() == state().keys()
+    for name, tensor in state().items():
+        assert tensors[name].dtype == tensor.dtype and tensors[name].shape == tensor.shape
+        assert torch.equal(tensors[name], tensor)
+
+
+def test_a_state_is_in_memory_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_state(tmp_path / "s", state(), {})
+    made: list[int] = []
+    real = torch.empty
+
+    def empty(*args: object, **kwargs: object) -> torch.Tensor:
+        tensor = real(*args, **kwargs)
+        made.append(tensor.nbytes)
+        return tensor
+
+    monkeypatch.setattr(torch, "empty", empty)
+    monkeypatch.setattr(state_files, "MAX_TENSORS_BYTES", 0, raising=False)
+    read_state(tmp_path / "s")
+    assert sum(made) == sum(tensor.nbytes for tensor in state().values())
