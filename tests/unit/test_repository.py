@@ -227,3 +227,24 @@ def test_what_does_not_ship_is_named() -> None:
     patterns = (ROOT / ".comfyignore").read_text(encoding="utf-8").split()
     assert {"tests/", "benchmarks/", "demo_voice/making/"} <= set(patterns)
     assert [pattern for pattern in patterns if not (ROOT / pattern).exists()] == []
+
+
+def shipped_tables() -> list[str]:
+    """Return the tables that ship, as paths from the root."""
+    folders = ("omnivoice", "nodes", "benchmarks", "demo_voice")
+    found = [
+        path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".json", ".tsv", ".csv")
+    ]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+def test_the_notice_names_the_source_of_every_table() -> None:
+    """A table that says that it comes from elsewhere must not be among those that were written for this repository."""
+    notice = (ROOT / "NOTICE").read_text(encoding="utf-8")
+    from_others, ours = notice.split("Written for this repository:\n")
+    assert len(shipped_tables()) > 15
+    assert [name for name in shipped_tables() if notice.count(f"{name}\n") + notice.count(f"{name} ") != 1] == []
+    for name in shipped_tables():
+        source = json.loads((ROOT / name).read_text(encoding="utf-8")).get("source", "others")
+        assert name in (ours if source.startswith("ours") else from_others), name
+    assert set(re.findall(r"omnivoice/[\w/]+\.json", notice)) <= set(shipped_tables()), "tables that are gone"
