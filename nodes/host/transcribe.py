@@ -28,11 +28,11 @@ from ...omnivoice.audio.windows import quiet_windows
 from ...omnivoice.errors import AudioError, CheckpointError, FileError, InputError
 from ...omnivoice.intake.limits import MAX_CONFIG_BYTES
 from ...omnivoice.intake.strict_json import read_json
-from ...omnivoice.intake.tensors import check_header
 from ...omnivoice.intake.text_in import clean_text
 from ...omnivoice.productions.timings import RECOGNISED, TimedLine, timed_line
 from ...omnivoice.text.languages import whisper_language_id
 from ...omnivoice.types import Waveform
+from ...omnivoice.weights.whisper_size import check_whisper_size
 from . import folders, models, values, whisper_words
 
 FOLDERS = ("whisper", "transcribe", "audio_encoders")
@@ -131,8 +131,7 @@ def load_whisper(name: object, *, input_name: str = "model_name", otherwise: str
     """Read the named model so that ComfyUI can move it; raises InputError, CheckpointError or FileError."""
     folder = model_folder(name, input_name=input_name, otherwise=otherwise)
     transformers = _transformers(otherwise)
-    for weights in folder.glob("*.safetensors"):
-        check_header(weights)
+    check_whisper_size(folder)
     if isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
         raise CheckpointError(
             f"{folder.name} holds a PEFT adapter, not a complete model: merge it into its model first"

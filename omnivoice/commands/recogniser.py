@@ -25,12 +25,12 @@ from ..errors import CheckpointError, InputError, OmniVoiceError
 from ..intake.limits import MAX_CONFIG_BYTES
 from ..intake.paths import shown_name
 from ..intake.strict_json import read_json
-from ..intake.tensors import check_header
 from ..productions.right_words import word_test
 from ..text.languages import whisper_language_id
 from ..train.trainer import Trainer
 from ..train.words import OnWords
 from ..types import Waveform
+from ..weights.whisper_size import check_whisper_size
 
 RATE_HZ = 16_000
 WINDOW_SECONDS, LOOK_BACK_SECONDS = 30.0, 5.0
@@ -97,8 +97,7 @@ def load_recogniser(folder: Path, device: torch.device) -> Recogniser:
         )
     if os.path.isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
         raise CheckpointError(f"{shown_name(folder)} holds a PEFT adapter: merge it into its model first")
-    for weights in folder.glob("*.safetensors"):
-        check_header(weights)
+    check_whisper_size(folder)
     dtype, place, local = (
         torch.float16 if device.type == "cuda" else torch.float32,
         str(folder),

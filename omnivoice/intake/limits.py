@@ -98,6 +98,29 @@ CONFIG_LIMITS: Mapping[str, int] = MappingProxyType(
 )
 MAX_CONFIG_NUMBER = 1_024  # of every other key: kernels, strides, dilations, groups
 
+# As CONFIG_LIMITS, for a Whisper model and its feature extractor.
+WHISPER_LIMITS: Mapping[str, int] = MappingProxyType(
+    {
+        "d_model": 65_536,
+        "vocab_size": 1_000_000,
+        "num_mel_bins": 1_024,
+        "encoder_layers": MAX_LAYERS,
+        "decoder_layers": MAX_LAYERS,
+        "encoder_ffn_dim": 262_144,
+        "decoder_ffn_dim": 262_144,
+        "encoder_attention_heads": 1_024,
+        "decoder_attention_heads": 1_024,
+        "max_source_positions": 65_536,
+        "max_target_positions": 65_536,
+        "feature_size": 1_024,
+        "n_fft": 4_096,
+        "hop_length": 4_096,
+        "chunk_length": 60,
+        "sampling_rate": 48_000,
+    }
+)
+MAX_UNSTORED_WEIGHTS = 50_000_000  # of a Whisper model, beyond those in its files: the smallest one has 38 million
+
 # Files, in bytes.
 MAX_TABLE_BYTES = 32 * MIB
 MAX_CONFIG_BYTES = MIB
