@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import InputError
-from ..intake.limits import shown
+from ..intake.limits import MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from ..text.differences import WordChange
 from ..text.word_errors import spoken_words
 from .edit_windows import Range
@@ -39,25 +39,31 @@ def named_words(words: Sequence[str], named: str) -> Range:
 
     Words that the text has several times are numbered: "blue letters#2" are the second ones. Raises InputError.
     """
+    check_text_length(named, name="the words to speak again", limit=MAX_VOICE_TEXT_CHARS)
     plain, _, number = named.partition("#")
-    wanted, every = spoken_words(plain), [spoken_words(word) for word in words]
-    found = []
-    for first in range(len(words)):
-        end, said = first, list[str]()
-        while end < len(words) and len(said) < len(wanted):
-            said += every[end]
-            end += 1
-        if wanted and said == wanted and every[first]:
-            found.append((first, end))
+    wanted = spoken_words(plain)
+    if not wanted:
+        raise InputError(f"name the words to speak again as they stand in the transcript, got {shown(named)}")
+    said = [(part, place) for place, word in enumerate(words) for part in spoken_words(word)]
+    parts, owners, count = [part for part, _ in said], [place for _, place in said], len(wanted)
+    found = [
+        (owners[at], owners[at + count - 1] + 1)
+        for at in range(len(parts) - count + 1)
+        if parts[at : at + count] == wanted
+        and (at == 0 or owners[at - 1] != owners[at])
+        and (at + count == len(parts) or owners[at + count] != owners[at + count - 1])
+    ]
     if not found:
         raise InputError(f"the words {shown(plain)} are not in the transcript: write them as they stand there")
     if not number:
         if len(found) > 1:
+            name = shown(plain.strip())[1:-1]
             raise InputError(
-                f"the words {shown(plain)} are {len(found)} times in the transcript: write {plain.strip()}#1 for the "
-                f"first, {plain.strip()}#2 for the second"
+                f"the words {shown(plain)} are {len(found)} times in the transcript: write {name}#1 for the first, "
+                f"{name}#2 for the second"
             )
         return found[0]
-    if not number.strip().isdecimal() or not 1 <= int(number) <= len(found):
+    digits = number.strip().lstrip("0")
+    if not digits.isdecimal() or not 1 <= int(digits) <= len(found):
         raise InputError(f"the number after # must be 1-{len(found)}, got {shown(number)}")
-    return found[int(number) - 1]
+    return found[int(digits) - 1]

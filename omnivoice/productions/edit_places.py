@@ -13,18 +13,19 @@ from dataclasses import dataclass, replace
 
 from ..constants import FRAME_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_ORDER_CHARS, check_number, check_text_length, shown
+from ..intake.limits import MAX_EDITS, MAX_ORDER_CHARS, check_number, check_text_length, shown
 from ..text.characters import is_spoken
 from ..text.differences import WordChange, is_bracket, word_changes, words_and_brackets
 from ..text.duration import rate_fault, text_weight
 from ..text.rules import TextRules
 from .edit_again import words_again
 from .edit_sound import Sound
-from .edit_spans import given_ranges, times_in_spans
+from .edit_spans import check_spans, given_ranges, times_in_spans
 from .edit_windows import PlacedText, Range
 from .timings import TimedWord
-from .word_times import Loudness, estimated_times, recognised_times
+from .word_times import Loudness, check_word_times, estimated_times, recognised_times
 
+DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d"), "-")
 ESTIMATED, RECOGNISED, GIVEN = "estimated", "recognised", "given"
 FEWEST = 3  # frames of a filled span
 NEAREST = 5  # frames between two spans; nearer ones are one
@@ -88,10 +89,17 @@ def found_words(
     Raises TextError for a text without a word, InputError for texts that are the same, for a transcript that cannot be
     that of the recording, and for spans that do not fit.
     """
+    check_spans(spans)
+    check_word_times(word_times)
     old, new = _placed(old_text, "the transcript"), _placed(new_text, "the new text")
     loudness = Loudness.of(sound.samples)
     times, how, warnings = _times(old, loudness, word_times)
     changes = word_changes(old.words, new.words)
+    if len(changes) > MAX_EDITS:
+        raise InputError(
+            f"the texts differ in {len(changes)} places, at most {MAX_EDITS} can be edited in one run: check that the "
+            "transcript is what the recording says, or change fewer words at a time"
+        )
     if not changes:
         changes = words_again(old.words, times, spans, again)
     elif again:
@@ -262,13 +270,18 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
 
 
 def parse_spans(text: str) -> tuple[tuple[float, float], ...]:
-    """Return the (start, end) in seconds of "1.2-1.85, 3-4"; raises InputError."""
+    """Return the (start, end) in seconds of "1.2-1.85, 3-4", with a dash of any kind; raises InputError."""
     found = []
     for part in filter(str.strip, check_text_length(text, name="span", limit=MAX_ORDER_CHARS).split(",")):
         try:
-            start, _, end = part.partition("-")
+            if "_" in part:
+                raise ValueError("Python's float would read it")
+            start, _, end = part.translate(DASHES).partition("-")
             pair = float(start), float(end)
         except ValueError:
-            raise InputError(f"span must be seconds such as 1.2-1.85, got {shown(part)}") from None
+            raise InputError(
+                f"span must be seconds such as 1.2-1.85, got {shown(part)}: write decimals with a point, and a comma "
+                "between two spans"
+            ) from None
         found.append((float(check_number("seconds", pair[0])), float(check_number("seconds", pair[1]))))
     return tuple(found)

@@ -7,9 +7,23 @@ from collections.abc import Sequence
 
 from ..constants import FRAME_RATE
 from ..errors import InputError
+from ..intake.limits import MAX_EDITS, check_number, shown
 from ..text.differences import WordChange
 from .edit_windows import Range
 from .timings import TimedWord
+
+
+def check_spans(spans: object) -> None:
+    """Raise InputError for anything but at most `MAX_EDITS` pairs of seconds."""
+    if not isinstance(spans, (tuple, list)):
+        raise InputError(f"spans must be a list of (start, end) in seconds, got {shown(spans)}")
+    if len(spans) > MAX_EDITS:
+        raise InputError(f"there can be at most {MAX_EDITS} spans in one run, got {len(spans)}: give fewer at a time")
+    for span in spans:
+        if not isinstance(span, (tuple, list)) or len(span) != 2:
+            raise InputError(f"a span must be (start, end) in seconds, got {shown(span)}")
+        for value in span:
+            check_number("seconds", value, shown_as="the seconds of a span")
 
 
 def given_ranges(changes: Sequence[WordChange], spans: Sequence[tuple[float, float]], frames: int) -> list[Range]:

@@ -22,6 +22,8 @@ import torch
 from torch import Tensor
 
 from ..constants import SAMPLE_RATE
+from ..errors import InputError
+from ..intake.limits import MAX_TIMED_WORDS, check_number, shown
 from ..text.alignment import equal_pairs
 from ..text.duration import text_weight
 from ..text.word_errors import spoken_words
@@ -34,6 +36,7 @@ NEAR_WORDS = 12  # a pause is matched with an end of a word at most that many wo
 MISSED_AT_MOST = 2  # pauses in a row that are not matched
 NO_MARK, MISSED_MARK, MISSED_PAUSE = 0.25, 0.1, 0.3  # seconds of misplacement that each of these weighs
 Array = npt.NDArray[Any]
+MOST_BACK = 1.0  # seconds that a recogniser's word may start before the one before it
 PHRASE_ENDS = ",.;:!?…，。；：！？、؟۔।"
 
 
@@ -167,6 +170,27 @@ def _traced(rows: Sequence[_Row], last: Array) -> list[tuple[int, int]]:
         found.append((rows[row].pause, int(rows[row].words[place])))
         row, place = rows[row].before[place].tolist()
     return found[::-1]
+
+
+def check_word_times(times: object) -> None:
+    """Raise InputError for anything but the words of one recording with their times, in order."""
+    if not isinstance(times, (tuple, list)):
+        raise InputError(f"word_times must be a list of TimedWord, got {shown(times)}")
+    if len(times) > MAX_TIMED_WORDS:
+        raise InputError(f"word_times must be at most {MAX_TIMED_WORDS} words, got {len(times)}: edit a shorter part")
+    latest = 0.0
+    for one in times:
+        if not isinstance(one, TimedWord) or not isinstance(one.word, str):
+            raise InputError(f"word_times must be a list of TimedWord with texts, got {shown(one)} among them")
+        start, end = (check_number("seconds", at, shown_as="the seconds of a word") for at in (one.start, one.end))
+        if end < start:
+            raise InputError(f"the word {shown(one.word)} ends before it starts, at {start:g}-{end:g} s: correct it")
+        if start < latest - MOST_BACK:
+            raise InputError(
+                f"the times of the words must be in order, got {shown(one.word)} at {start:g} s after a word at "
+                f"{latest:g} s: take those of this recording"
+            )
+        latest = max(latest, start)
 
 
 def recognised_times(words: Sequence[str], heard: Sequence[TimedWord]) -> tuple[list[TimedWord], float]:
