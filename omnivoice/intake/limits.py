@@ -20,7 +20,7 @@ from ..errors import AudioError, InputError, TextError
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 # Blank or joining characters that Python calls printable: combining grapheme joiner, fillers, empty Braille.
-INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0]")
+INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159]")
 
 # Text, in characters.
 MAX_TEXT_CHARS = 200_000

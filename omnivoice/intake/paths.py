@@ -8,6 +8,7 @@ restricted.
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from os import PathLike
@@ -18,6 +19,7 @@ from .limits import INVISIBLE, MAX_NAME_BYTES, shown
 
 _PUNCTUATION = frozenset(" ._-()[]+,'&!@#=")
 _JOINERS = "\u200c\u200d"  # within words of Persian and Hindi, and within emoji
+_SELECTORS = re.compile("[\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")  # of the form of a character
 _SUPERSCRIPTS = "\u00b9\u00b2\u00b3"
 _RESERVED = frozenset(
     ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
@@ -58,16 +60,17 @@ def check_file_name(name: object) -> str:
     """Return `name` in Unicode form NFC if it is safe as one file name on every system; raises InputError.
 
     A safe name has 1-120 UTF-8 bytes: letters, marks and digits of any script, emoji, spaces, ._-()[]+,'&!@#= and
-    punctuation outside ASCII. It does not begin or end with a dot or a space, and is not a device of Windows (CON,
-    nul.wav, COM1 ...). So it holds no separator, drive, UNC path, stream, NUL or control character. Touches no file.
+    punctuation outside ASCII, each of which can be seen. It does not begin or end with a dot or a space, and is not a
+    device of Windows (CON, nul.wav, COM1 ...). So it holds no separator, drive, UNC path, stream, NUL or control
+    character. Touches no file.
     """
     if not isinstance(name, str):
         raise InputError(f"a file name must be a string, got {shown(name)}")
     if not name or len(name) > MAX_NAME_BYTES:
         raise InputError(f"a file name must be 1-{MAX_NAME_BYTES} bytes long, got {shown(name)}")
     name = unicodedata.normalize("NFC", name)
-    for char in name:
-        if char not in _PUNCTUATION and not _is_safe(char):
+    for before, char in zip(f" {name}", name):
+        if char not in _PUNCTUATION and not (_is_safe(char) and _is_seen(char, before)):
             raise InputError(
                 f"a file name may hold letters, digits, emoji, spaces and ._-()[]+,'&!@#=, got {shown(name)}"
             )
@@ -89,6 +92,18 @@ def _is_safe(char: str) -> bool:
         return True
     safe = category[0] == "P" or category in ("So", "Sk")
     return safe and not char.isascii() and not set("/\\") & set(unicodedata.normalize("NFKC", char))
+
+
+def _is_seen(char: str, before: str) -> bool:
+    """Whether a safe character can change how a name looks: joiners and selectors do so only after some characters, and
+    marks need a character to stand on. Otherwise two names could look the same, or have nothing to see."""
+    kind = unicodedata.category(before)
+    if char in _JOINERS:  # letters with upper and lower case are never joined
+        return kind in ("Lo", "Mn", "Mc", "So", "Sk")
+    if _SELECTORS.match(char):
+        has_variants = unicodedata.name(before, "").startswith(("CJK", "MONGOLIAN"))
+        return has_variants or kind in ("So", "Sk") or before in "0123456789#‼⁉〰"
+    return unicodedata.category(char)[0] != "M" or kind[0] in "LMNS"
 
 
 def match_name(name: object, choices: Iterable[str]) -> str | None:
