@@ -112,11 +112,14 @@ class HubHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if kind == "range" and self.server.spoiled:
             data, start = self.server.spoiled, 0
-        sent = data[start : start + value] if kind in {"cut", "stall", "reset"} else data[start:]
+        sent = data[start : start + value] if kind in {"cut", "stall", "reset", "drip"} else data[start:]
         with contextlib.suppress(ConnectionError):  # the downloader may have left
             self.wfile.write(sent)
         if kind == "stall":  # until the test ends
             self.server.closing.wait()
+        with contextlib.suppress(ConnectionError):
+            while kind == "drip" and not self.server.closing.wait(0.002):
+                self.wfile.write(b"x")
         if kind == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import itertools
 import os
 import socket
 import subprocess
@@ -232,6 +233,44 @@ def test_a_server_that_says_nothing(get, hub, monkeypatch: pytest.MonkeyPatch) -
         get()
 
 
+@pytest.mark.parametrize("sent", [0, 1, 5 * CHUNK + 1])
+@pytest.mark.parametrize("kind", ["drip", "stall"])
+def test_a_download_that_drips_ends(get, hub, monkeypatch: pytest.MonkeyPatch, kind: str, sent: int) -> None:
+    """The clock of this test jumps a minute whenever it is asked, so it needs no time and no certain speed."""
+    hub.faults = [(kind, sent)]
+    minutes = itertools.count()
+    with monkeypatch.context() as patched:
+        patched.setattr(downloads, "monotonic", lambda: 60.0 * next(minutes))
+        with pytest.raises(
+            FileError, match=r"^w\.safetensors could not be downloaded \(too little came in 10 minutes\)"
+        ):
+            get()
+    kept = get.part.read_bytes()
+    assert kept == DATA[: len(kept)] and len(kept) <= sent and len(hub.seen) == 1
+    assert get() == DATA
+
+
+def test_a_slow_download_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 blocks one arrives every 400 seconds."""
+    wanted, came, seconds = threading.Semaphore(0), threading.Semaphore(0), itertools.count()
+    monkeypatch.setattr(downloads, "monotonic", lambda: 400.0 * next(seconds))
+    with (tmp_path / "x").open("w+b", buffering=0) as file:
+        part = downloads._PartFile(file, "x", 20)
+
+        def job() -> None:
+            for _ in range(20):
+                wanted.acquire()
+                part.write(b"x")
+                came.release()
+
+        def on_bytes(done: int) -> None:
+            if done < 20:
+                wanted.release()
+                came.acquire()
+
+        assert downloads._run_watched(job, part, on_bytes) is None and part.tell() == 20
+
+
 @pytest.mark.parametrize("after", [0, 1, len(DATA) // 2, len(DATA)])
 def test_cancel_keeps_what_came(get, hub, after: int) -> None:
     with pytest.raises(Cancelled):
@@ -377,11 +416,25 @@ def test_endpoint(monkeypatch: pytest.MonkeyPatch, given: str | None, endpoint: 
 )
 def test_endpoint_that_is_none(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", given)
-    with pytest.raises(InputError, match=r"^HF_ENDPOINT must be an address such as https://huggingface\.co, got"):
+    with pytest.raises(InputError, match=r"^HF_ENDPOINT must be an address such as https://huggingface\.co, with"):
         hub_endpoint()
 
 
-@pytest.mark.parametrize("given", ["https://user:secret@x", "https://x?token=secret", "https://x#secret", "secret@x"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://user:secret@x",
+        "https://x?token=secret",
+        "https://x#secret",
+        "secret@x",
+        "https://user:secret%40x",
+        "https://user:secret",
+        "https://user:secret\uff20x",
+        "https://user:sec\\ret@x/secret",
+        "ftp://user:secret",
+        "secret",
+    ],
+)
 def test_a_password_in_the_address_is_not_shown(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", given)
     with pytest.raises(InputError, match="without a user name, password or query") as caught:
