@@ -121,6 +121,8 @@ def _report(model: models.LoadedModel, lora: LoRA, strength: float, size: float)
         f"changes their weights by {size:.2%}",
         lora.describe(),
     ]
+    if lora.consent:
+        parts.append(f"consent: {lora.consent}")
     if lora.unused:
         parts.append(f"left out, because they change nothing: {len(lora.unused)} tensors ({named(lora.unused)})")
     return "; ".join(parts)

@@ -310,6 +310,7 @@ def _write_loras(trainer: Trainer, folder: RunFolder, order: TrainOrder, dataset
     """Write the LoRA as files and as PEFT's folder; yield each path once it is written."""
     name, settings = order.result_name, trainer.settings
     metadata = result_metadata(trainer, dataset, base, trainer.step_count)
+    metadata |= {"consent": order.consent} if order.consent else {}
     yield from write_loras(trainer, folder, name, metadata)
     lora, about = trained_lora(trainer.model, name, as_weights=True), {**metadata, "name": name}
     write = partial(write_peft, rslora=settings.rslora, dropout=settings.dropout, overwrite=True)

@@ -15,11 +15,12 @@ from pathlib import Path
 
 from ..errors import FileError, InputError
 from ..intake.files import read_bytes
-from ..intake.limits import MAX_CONFIG_BYTES, shown
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_CONSENT_CHARS, check_text_length, shown
 from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import parse_json
 from ..train.results import check_result_name
 from ..train.settings import TrainSettings, settings_for, settings_from
+from ..weights.lora_write import checked_metadata
 
 _BACKSLASH = re.compile(rb'"[^"\n]*\\')  # in double quotes, where it must be doubled
 EXAMPLE = """\
@@ -27,6 +28,7 @@ data = "clips"            # a folder of recordings with .txt transcripts, a meta
 output = "runs/anna"      # the run's folder; an unfinished run in it is resumed
 preset = "voice"          # or "language"; [settings] overrides single values
 language = "en"           # for clips that name no language
+consent = "self"          # kept in the LoRA: self, permission, licensed, designed or unknown, and a note
 # device = "cuda"         # default: cpu
 # model = "models/omnivoice/OmniVoice"   # default: the first one in models/omnivoice
 
@@ -42,7 +44,8 @@ class TrainOrder:
 
     settings: values that override the preset. model: None for the one that `find_model` finds. lora: a LoRA to start
     from. recogniser: the folder of a Whisper model that counts the words for stop_words_points. preset: "" for the
-    plain defaults. name: of the result files; by default, that of the output folder.
+    plain defaults. name: of the result files; by default, that of the output folder. consent: a note in them on who
+    allowed the use of the voice.
     """
 
     data: Path
@@ -58,6 +61,7 @@ class TrainOrder:
     language: str | None = None
     instruct: str | None = None
     name: str = ""
+    consent: str = ""
     resume: bool = True
     tensorboard: bool = False
 
@@ -97,6 +101,7 @@ def read_order(path: str) -> TrainOrder:
         raise InputError(f"{shown_name(where)} lacks {missing[0]}; an example:\n{EXAMPLE}")
     order = TrainOrder(**values)  # type: ignore[arg-type]
     check_result_name(order.result_name)
+    checked_metadata({"consent": check_text_length(order.consent, name="consent", limit=MAX_CONSENT_CHARS)})
     if os.path.realpath(order.output) == os.path.realpath(order.data):
         raise InputError("output and data must be different folders: the run's files would be taken for recordings")
     settings = order.settings_for(0)  # refuses a bad value now, not after hours of encoding

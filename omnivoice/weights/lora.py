@@ -79,11 +79,12 @@ Change = LowRank | Difference | Replacement
 @dataclass(frozen=True, eq=False)
 class LoRA:
     """A checked LoRA. source: its name in messages. changes: by module of the checkpoint. unused: names of tensors
-    that are left out on purpose."""
+    that are left out on purpose. consent: the note of its file on who allowed the use of the voice."""
 
     source: str
     changes: Mapping[str, Change]
     unused: tuple[str, ...] = ()
+    consent: str = ""
 
     def describe(self) -> str:
         """Return its contents in words, such as "28 LoRA A/B pairs (rank 16, scale 2), 2 full weights"."""

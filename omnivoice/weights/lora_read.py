@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from os.path import isdir, isfile
 from pathlib import Path
@@ -18,10 +19,18 @@ from torch import Tensor
 
 from ..config import LMConfig
 from ..errors import LoraError
-from ..intake.limits import MAX_CONFIG_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, MAX_TENSORS_BYTES, shown
+from ..intake.limits import (
+    MAX_CONFIG_BYTES,
+    MAX_CONSENT_CHARS,
+    MAX_TENSOR_NAME_CHARS,
+    MAX_TENSORS,
+    MAX_TENSORS_BYTES,
+    shown,
+)
 from ..intake.paths import as_path, shown_name
 from ..intake.strict_json import read_json
 from ..intake.tensors import read_small_tensors
+from ..intake.voice_files import clean_label
 from . import lora_keys as keys
 from .lora import Change, Difference, LoRA, LowRank, Replacement, lora_targets
 from .lora_keys import PEFT_PREFIX, check_names, module_of, shown_tensor, split_name, without_prefix
@@ -50,8 +59,9 @@ def read_lora(path: str | PathLike[str], config: LMConfig) -> LoRA:
     settings = None
     if where.name == ADAPTER and isfile(where.parent / ADAPTER_CONFIG):
         settings = parse_settings(read_json(where.parent / ADAPTER_CONFIG, limit=MAX_CONFIG_BYTES))
-    tensors, _ = read_small_tensors(where)
-    return _assemble(tensors, config, name, settings)
+    tensors, metadata = read_small_tensors(where)
+    consent = clean_label(metadata.get("consent", "")[:MAX_CONSENT_CHARS], "consent", MAX_CONSENT_CHARS)
+    return replace(_assemble(tensors, config, name, settings), consent=consent)
 
 
 def lora_from_tensors(tensors: object, config: LMConfig, source: str = "the lora input") -> LoRA:

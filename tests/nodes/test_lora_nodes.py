@@ -211,3 +211,11 @@ def test_a_single_file_model_is_in_the_menu(pack: SimpleNamespace, host, checkpo
     assert pack.host.models.load_model("Small.safetensors", "auto", "off").engine.lm.config.layers == 3
     path.touch()
     assert pack.load.LoadOmniVoice.fingerprint_inputs("Small.safetensors") != before
+
+
+@pytest.mark.parametrize("note", ["", "permission: Anna, 2 May", "whatever a stranger wrote"])
+def test_the_report_has_the_note_of_consent_and_nothing_is_blocked(apply, loras: Path, note: str) -> None:
+    save_file(pair(), loras / "noted.safetensors", {"consent": note} if note else None)
+    model, report = apply("noted.safetensors")
+    assert len(model.lm.patches) == 1
+    assert report.endswith(f"; consent: {note}") if note else "consent" not in report

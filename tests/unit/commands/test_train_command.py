@@ -24,7 +24,7 @@ from omnivoice.commands import train as command
 from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
-from omnivoice.errors import DiskFullError, InputError
+from omnivoice.errors import DiskFullError, InputError, OmniVoiceError
 from omnivoice.intake import files
 from omnivoice.train import run as run_module
 from omnivoice.train.run import RunFolder, lock_run
@@ -563,3 +563,22 @@ def test_the_documented_config_is_read_and_its_table_true(tmp_path: Path) -> Non
         ("steps", ["2 per second of audio, 100-1,000", *(f"{one.steps:,}" for one in presets[1:])]),
     ):
         assert f"| {label} | {' | '.join(cells)} |" in page
+
+
+def test_the_note_of_consent_is_in_every_lora_and_shown(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, {"validation": 0.25, "validate_every": 2}, consent="permission: Anna, 2 May")
+    assert main(["train", str(config)]) == 0
+    run = config.parent / "runs" / "anna"
+    lm = locate_checkpoint(CHECKPOINT).lm_config
+    for path in (run / "anna.safetensors", run / "anna-best.safetensors", run / "adapter"):
+        assert read_lora(path, lm).consent == "permission: Anna, 2 May"
+    capsys.readouterr()
+    assert main(["check", str(run / "anna.safetensors")]) == 0
+    assert "consent: permission, noted as 'permission: Anna, 2 May'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("note, reason", [("x" * 501, "at most 500 characters"), ("see /home" + "/anna", "a path")])
+def test_a_note_of_consent_that_cannot_be_kept_is_refused(config: Path, note: str, reason: str) -> None:
+    write(config.parent, consent=note)
+    with pytest.raises(OmniVoiceError, match=reason):
+        read_order(str(config))

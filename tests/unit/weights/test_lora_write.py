@@ -328,3 +328,20 @@ def test_settings_come_last(monkeypatch, tmp_path):
     with pytest.raises(FileError, match="the disk is full"):
         write_peft(tmp_path / "a", small())
     assert [path.name for path in (tmp_path / "a").iterdir()] == [MODEL]
+
+
+@pytest.mark.parametrize(
+    "note, read", [("", ""), ("permission: Anna, 2 May", "permission: Anna, 2 May"), ("x" * 900, "x" * 500)]
+)
+def test_the_note_of_consent_comes_back_from_both_formats(config, tmp_path: Path, note: str, read: str) -> None:
+    about = {"consent": note} if note else {}
+    write_lora(tmp_path / "a.safetensors", small(), about)
+    write_peft(tmp_path / "peft", small(), about)
+    for path in (tmp_path / "a.safetensors", tmp_path / "peft"):
+        assert read_lora(path, config).consent == read
+
+
+@pytest.mark.parametrize("note, read", [("a\nb\u202e", "a b"), ("\0" * 5, ""), ("\ud7ff" * 600, "\ud7ff" * 500)])
+def test_no_note_of_a_stranger_blocks_a_lora(config, tmp_path: Path, note: str, read: str) -> None:
+    save_file(lora_tensors(small()), tmp_path / "a.safetensors", {"consent": note})
+    assert read_lora(tmp_path / "a.safetensors", config).consent == read
