@@ -18,11 +18,12 @@ import numpy as np
 from ..errors import AudioError
 from ..types import Waveform
 from .limits import MIB, check_audio_layout, check_audio_size
+from .mp4_boxes import check_boxes, is_mp4
 from .sample_buffer import SampleBuffer
 from .watched_file import WatchedFile
 
 _LOG = logging.getLogger("omnivoice_nodes")
-_OPTIONS = (("format_whitelist", "wav,w64,aiff,flac,ogg,mp3,aac,mov,matroska"), ("protocol_whitelist", "none"))
+_MP4, _OTHERS = "mov", "wav,w64,aiff,flac,ogg,mp3,aac,matroska"  # FFmpeg's names of formats
 _OLDEST_PYAV = (14, 2)  # the oldest that ComfyUI brings
 # FFmpeg before PyAV 17.1 corrupts memory when it parses IAMF, which an MP4 announces with a box of this name.
 _SAFE_IAMF_PYAV = (17, 1)
@@ -42,6 +43,9 @@ def read_container(
     read and packet and may raise to cancel. Raises AudioError.
     """
     av = _import_av(file, name, reason)
+    if is_mp4(file.read(12)):
+        check_boxes(file, name)
+    file.seek(0)
     source = WatchedFile(file, name, on_read)
     try:
         waveform = _decode(av, source, name, require_complete=require_complete)
@@ -97,8 +101,11 @@ def _decode(av: ModuleType, source: WatchedFile, name: str, *, require_complete:
     damaged = 0
     layout = (0, 0)  # channels, sample rate
     packer: Any = None
+    head = source.read(12)
+    source.seek(0)
+    options = {"format_whitelist": _MP4 if is_mp4(head) else _OTHERS, "protocol_whitelist": "none"}
     lenient = {} if _version(av) >= _LENIENT_TAGS_PYAV else {"metadata_errors": "replace"}
-    with av.open(source, mode="r", options=dict(_OPTIONS), **lenient) as container:
+    with av.open(source, mode="r", options=options, **lenient) as container:
         if not container.streams.audio:
             raise AudioError(f"{name} contains no audio")
         for packet in container.demux(container.streams.audio[0]):

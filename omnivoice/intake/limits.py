@@ -64,6 +64,12 @@ MAX_VOICE_SECONDS = 60
 MIN_CLIP_SECONDS = 0.5  # of a recording to train on
 MAX_CLIP_SECONDS = 30
 
+# MP4 files: the boxes, the bytes of those without audio, and the samples in an index, for each of which FFmpeg takes
+# 35 bytes. Ten minutes have 30,000 samples, and 36,000 of a video.
+MAX_MP4_BOXES = 100_000
+MAX_MP4_TABLE_BYTES = 32 * MIB
+MAX_MP4_SAMPLES = 1_000_000
+
 # Batch lists.
 MAX_BATCH_ROWS = 200_000
 
