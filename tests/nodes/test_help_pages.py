@@ -98,7 +98,7 @@ def engine(loaded_pack: SimpleNamespace) -> Callable[[str], object]:
 def test_a_page_for_every_node_and_nothing_else(schemas: dict[str, SimpleNamespace], pack: SimpleNamespace) -> None:
     assert list(schemas) == IDS
     assert sorted(p.relative_to(ROOT / "web").as_posix() for p in (ROOT / "web").rglob("*") if p.is_file()) == sorted(
-        [*(f"docs/{node}.md" for node in IDS), "long_text.js", "text_box.js"]
+        [*(f"docs/{node}.md" for node in IDS), "docs/edit_speech.jpg", "long_text.js", "text_box.js"]
     )
     assert pack.package.WEB_DIRECTORY == "./web"
     assert "[tool.comfy]\nweb" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
