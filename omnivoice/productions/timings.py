@@ -20,7 +20,8 @@ from ..constants import SAMPLE_RATE
 from ..errors import InputError, OmniVoiceError
 from ..intake.limits import check_number, shown
 from ..intake.strict_json import parse_json
-from ..text.characters import STAND_INS, is_spoken, is_unspaced
+from ..text.characters import STAND_INS, is_spoken
+from ..text.differences import split_run
 from ..text.duration import text_weight
 from ..text.markup import without_markup
 from ..text.pauses import PAUSE, pause_seconds
@@ -121,20 +122,8 @@ def _after_pauses(text: str, rules: TextRules) -> Iterator[tuple[str, float]]:
 
 def words_of(text: str, rules: TextRules = PUBLISHED) -> list[str]:
     """Return the words of a text with their punctuation; each Han and kana character is one."""
-    found: list[str] = []
-    for match in _WORD.finditer(_UNSPOKEN.sub(" ", STAND_INS.sub(" ", rules.shielded(text)))):
-        current = ""
-        for char in match[0]:
-            if current and is_spoken(char) and (_is_word(char) or any(map(_is_word, current))):
-                found.append(current)
-                current = ""
-            current += char
-        found.append(current)
-    return found
-
-
-def _is_word(char: str) -> bool:
-    return is_unspaced(char) and ("\u2e80" <= char <= "\u9fff" or char >= "\uf900")
+    bare = _UNSPOKEN.sub(" ", STAND_INS.sub(" ", rules.shielded(text)))
+    return [word for match in _WORD.finditer(bare) for word in split_run(match[0])]
 
 
 def timings_json(lines: Sequence[TimedLine], seconds: float, **more: object) -> str:

@@ -36,7 +36,7 @@ def words_and_brackets(text: str) -> list[str]:
     found, at = list[str](), 0
     for match in [*_BRACKET.finditer(text), None]:
         for part in _WORD.findall(text[at : match.start() if match else None]):
-            found += _split(part)
+            found += split_run(part)
         if match:
             found.append(match[0])
             at = match.end()
@@ -48,15 +48,16 @@ def is_bracket(word: str) -> bool:
     return _BRACKET.fullmatch(word) is not None
 
 
-def _split(part: str) -> list[str]:
+def split_run(run: str) -> list[str]:
     """Split a run of characters without spaces where it changes between characters that are words of their own."""
-    found, current = list[str](), ""
-    for char in part:
-        if current and is_spoken(char) and (_is_word(char) or any(map(_is_word, current))):
-            found.append(current)
-            current = ""
-        current += char
-    return [*found, current] if current else found
+    found, start, has_word = list[str](), 0, False
+    for place, char in enumerate(run):
+        is_word = _is_word(char)
+        if place > start and (is_word or has_word) and is_spoken(char):
+            found.append(run[start:place])
+            start, has_word = place, False
+        has_word = has_word or is_word
+    return [*found, run[start:]] if run else found
 
 
 def _is_word(char: str) -> bool:

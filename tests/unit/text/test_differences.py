@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnivoice.text.differences import WordChange, word_changes, words_and_brackets
+from omnivoice.text import differences
+from omnivoice.text.differences import WordChange, split_run, word_changes, words_and_brackets
 from omnivoice.text.word_errors import compare
 
 
@@ -68,3 +69,27 @@ def test_long_texts_are_compared_in_runs() -> None:
     old = [f"w{place}" for place in range(3000)]
     new = ["first", *old[1:1500], "middle", *old[1501:2999], "last"]
     assert word_changes(old, new) == [WordChange((at, at + 1), (at, at + 1)) for at in (0, 1500, 2999)]
+
+
+@pytest.mark.parametrize(
+    "run", ["a" * 3_000, "[a" * 1_500, "ที่" * 1_000, "A." * 1_500, "我" * 3_000, "我“" + "a" * 3_000]
+)
+def test_every_character_of_a_text_without_spaces_is_looked_at_once(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked, is_word = list[str](), differences._is_word
+
+    def counted(char: str) -> bool:
+        looked.append(char)
+        return is_word(char)
+
+    monkeypatch.setattr(differences, "_is_word", counted)
+    assert "".join(words_and_brackets(run)) == run
+    assert len(looked) <= len(run)
+
+
+@given(st.text("a我あ1.“[ที", max_size=20))
+def test_a_run_is_split_around_characters_that_are_words(run: str) -> None:
+    parts = split_run(run)
+    assert "".join(parts) == run
+    for part in parts:
+        spoken = [char for char in part if char in "a我あ1ท"]
+        assert len(spoken) <= 1 or not set(spoken) & set("我あ")
