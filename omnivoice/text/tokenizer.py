@@ -134,6 +134,10 @@ def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]
     ids = vocab.values()  # checked by functions of the interpreter: there are 150,000 ids and as many merges
     if set(map(type, ids)) - {int} or len(set(ids)) != len(vocab) or (ids and not 0 <= min(ids) <= max(ids) <= _MAX_ID):
         raise _not_ours("its ids are not whole numbers from 0, each used once")
+    if len(merges) > 2 * max(
+        len(vocab), 256
+    ):  # a merge makes a token of the vocabulary, and few tokens are made in two ways
+        raise _not_ours(f"it has {len(merges)} merges for {len(vocab)} tokens")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     if (
         set(map(type, pairs)) - {list}
@@ -141,7 +145,10 @@ def _bpe(table: dict[str, object]) -> tuple[dict[str, int], list[tuple[str, str]
         or set(map(type, chain.from_iterable(pairs))) - {str}
     ):
         raise _not_ours("its merges are not pairs of tokens")
-    return cast("dict[str, int]", vocab), list(map(tuple, pairs))
+    merged = list(map(tuple, pairs))
+    if len(set(merged)) != len(merged):
+        raise _not_ours("a merge stands in it twice")
+    return cast("dict[str, int]", vocab), merged
 
 
 def _is_id(value: object) -> bool:
