@@ -43,8 +43,13 @@ def filling_plan(plan: GenerationPlan, frames: int) -> GenerationPlan:
     """
     if plan.request.voice is not None:
         raise InputError("an edit takes its voice from the recording: leave the voice out")
-    if len(plan.chunks) > 1 or plan.chunks[0].pause_samples or plan.tail_samples:
+    if plan.tail_samples or any(chunk.pause_samples for chunk in plan.chunks):
         raise TextError("a text for an edit can hold no pause marks: leave them out, and edit one span at a time")
+    if len(plan.chunks) > 1:
+        raise TextError(
+            f"a text for an edit is spoken in one piece, and {len(plan.request.text)} characters are too long: "
+            "change fewer words at a time, and end sentences with full stops"
+        )
     return replace(plan, chunks=(replace(plan.chunks[0], frames=frames),), target_samples=None)
 
 

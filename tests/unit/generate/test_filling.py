@@ -197,6 +197,9 @@ def test_texts_that_cannot_fill_a_span_are_refused(engine: Engine) -> None:
     for text in ("Hello. [pause 1s] You.", "Hello there. [pause 1s]", "[pause 1s] Hello there."):
         with pytest.raises(TextError, match="a text for an edit can hold no pause marks"):
             filling_plan(engine.plan([GenerationRequest(text)])[0], 20)
+    for text in ("Hello there. " * 100, "word " * 400):
+        with pytest.raises(TextError, match=f"and {len(text)} characters are too long: change fewer words"):
+            filling_plan(engine.plan([GenerationRequest(text)])[0], 20)
 
 
 def test_plain_requests_take_no_steps_by_codebook(engine: Engine) -> None:
