@@ -665,6 +665,7 @@ EDIT = Graph(
             {
                 "transcript": INTERVIEW,
                 "new_transcript": INTERVIEW.replace("Monday", "Friday").replace("seven", "eleven"),
+                "seed": 1,
                 "language": "English",
             },
         ),
