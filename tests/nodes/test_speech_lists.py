@@ -259,7 +259,7 @@ def test_language_takes_a_linked_text_and_any_spelling_on_every_node(nodes) -> N
     """ComfyUI compares a value with a menu only where COMBO is the only type."""
     schemas = {name: node.define_schema() for name, node in nodes.items()}
     found = {name: i for name, schema in schemas.items() for i in schema.inputs if i.id == "language"}
-    speaking = ("Synthesize", "Dialogue", "Subtitles", "LongText", "PreviewText", "Takes")
+    speaking = ("Synthesize", "Dialogue", "Subtitles", "LongText", "PreviewText", "Takes", "EditSpeech", "Redo")
     assert {*found} == {f"OmniVoice{name}" for name in (*speaking, "SaveVoice", "Dataset", "Transcribe")}
     for item in found.values():
         assert item.kind == "COMBO,STRING" and item.options[0] == item.default == "auto" and "English" in item.options
@@ -286,7 +286,7 @@ def test_validation_of_the_text(nodes, text, words) -> None:
 def test_validation_names_one_input_of_a_node_at_most(nodes) -> None:
     """ComfyUI repeats the message of validate_inputs for every input that it names. It wants growing lists named."""
     checks = {name: node.validate_inputs for name, node in nodes.items() if hasattr(node, "validate_inputs")}
-    assert len(checks) == 15
+    assert len(checks) == 17
     for name, check in checks.items():
         growing = [item.id for item in nodes[name].define_schema().inputs if hasattr(item, "template")]
         named = inspect.getfullargspec(check).args[1:]

@@ -27,7 +27,7 @@ MIB = 1 << 20
 JUNK = {
     "mp3": b"\xff\xfb\x90\x64" + bytes(12),
     "aac": b"\xff\xf1\x50\x80\x01\x1f\xfc\x00",
-    "m4a": struct.pack(">I", 8) + b"free",
+    "m4a": struct.pack(">I", 16) + b"free" + bytes(8),
     "flac": b"\x01\0\0\0",
     "ogg": b"OggS\0\0" + bytes(21),
     "mkv": b"\xec\x80",
