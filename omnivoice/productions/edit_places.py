@@ -16,7 +16,7 @@ from ..errors import InputError, TextError
 from ..intake.limits import MAX_EDITS, MAX_ORDER_CHARS, check_number, check_text_length, shown
 from ..text.characters import is_spoken
 from ..text.differences import WordChange, is_bracket, word_changes, words_and_brackets
-from ..text.duration import rate_fault, text_weight
+from ..text.duration import estimate_frames, rate_fault, text_weight
 from ..text.rules import TextRules
 from .edit_again import words_again
 from .edit_sound import Sound
@@ -104,7 +104,8 @@ def found_words(
         changes = words_again(old.words, times, spans, again)
     elif again:
         raise InputError("words can be spoken again where both texts are the same: leave out the new text")
-    placer = _Placer(sound.frames, loudness, times, how, pace=_pace(old.words, loudness))
+    pace = _pace(old.words, loudness)
+    placer = _Placer(sound.frames, loudness, times, how, pace, new_pace=pace * _slower(old.words, new.words))
     if spans:
         ranges = given_ranges(changes, spans, sound.frames)
         found = [placer.given(change, new.words, range_) for change, range_ in zip(changes, ranges)]
@@ -157,15 +158,23 @@ def _pace(words: Sequence[str], loudness: Loudness) -> float:
     return loudness.speech_seconds * FRAME_RATE / max(math.fsum(map(text_weight, words)), 0.1)
 
 
+def _slower(old: Sequence[str], new: Sequence[str]) -> float:
+    """Return how much more time a weight of 1 takes in the new text: short texts are spoken more slowly than long ones,
+    by upstream's estimate, so that a sentence of a second that becomes longer also becomes faster."""
+    paces = [estimate_frames(" ".join(words)) / max(text_weight(" ".join(words)), 0.1) for words in (new, old)]
+    return paces[0] / paces[1]
+
+
 @dataclass(frozen=True, eq=False)
 class _Placer:
-    """Finds the frames of changes. pace: frames for a weight of 1."""
+    """Finds the frames of changes. pace, new_pace: frames for a weight of 1 in the recording, and in its new words."""
 
     frames: int
     loudness: Loudness
     times: Sequence[TimedWord]
     how: str
     pace: float
+    new_pace: float
 
     def place(self, change: WordChange, new_words: Sequence[str]) -> Span:
         """Return the span of a change."""
@@ -189,7 +198,7 @@ class _Placer:
     def length(self, change: WordChange, new_words: Sequence[str], opened: int) -> int:
         """Return how many frames take the place of `opened` ones."""
         weights = [sum(map(text_weight, words)) for words in (self._old(change), new_words[slice(*change.new)])]
-        return max(FEWEST, round(opened + self.pace * (weights[1] - weights[0])))
+        return max(FEWEST, round(opened + self.new_pace * weights[1] - self.pace * weights[0]))
 
     def _old(self, change: WordChange) -> list[str]:
         return [time.word for time in self.times[slice(*change.old)]]

@@ -273,4 +273,4 @@ def test_parts_of_a_long_text_play_one_after_another_while_it_is_made(page, comf
     assert len(seen["parts"]) >= 4
     assert seen["early"] >= 1  # it plays before the end
     assert [name.partition("&")[0] for name in seen["played"]] == seen["parts"]
-    assert {*seen["inputs"]} == {"model", "text", "name", "seed", "preset", "language", "speed"}
+    assert {*seen["inputs"]} == {"model", "text", "name", "seed", "preset", "language", "speed", "retries"}

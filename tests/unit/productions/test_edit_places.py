@@ -12,6 +12,7 @@ from omnivoice.productions.edit_places import FoundWords, Span, found_words
 from omnivoice.productions.edit_sound import Sound, sound_of
 from omnivoice.productions.timings import TimedWord
 from omnivoice.productions.word_times import Loudness
+from omnivoice.text.duration import estimate_frames, text_weight
 from omnivoice.text.rules import PUBLISHED
 from omnivoice.types import Waveform
 
@@ -130,3 +131,25 @@ def test_longer_words_take_longer_and_seconds_are_exact() -> None:
 def test_what_does_not_fit_is_refused(more: dict[str, object], message: str) -> None:
     with pytest.raises(OmniVoiceError, match=message):
         _found(**more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Go now.", "Go elsewhere now."),  # a short sentence becomes longer and so faster
+        (
+            "We go to the very old house by the big river now and stay there with all of our friends.",
+            "We go to the very old house elsewhere by the big river now and stay there with all of our friends.",
+        ),
+    ],
+)
+def test_new_words_have_the_pace_of_the_new_sentence(old: str, new: str) -> None:
+    """Upstream gives a text below two seconds more time than its weight; a longer one gets what it weighs."""
+    times = tuple((0.2 + 0.3 * word, 0.5 + 0.3 * word) for word in range(len(old.split())))
+    span = next(iter(_found(old, new, _sound(times)).spans))
+    seconds = 0.3 * len(old.split())
+    pace = seconds * 25 / text_weight("".join(old.split()))
+    slower = (estimate_frames(new) / text_weight(new)) / (estimate_frames(old) / text_weight(old))
+    added = span.frames - (span.end - span.start)
+    assert added == pytest.approx(pace * slower * text_weight("elsewhere"), abs=1.5)
+    assert (slower < 0.9) == (len(times) < 5)
