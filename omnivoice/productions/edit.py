@@ -1,7 +1,7 @@
 """Edits speech: words of a recording are changed, inserted, deleted or spoken again, and the rest keeps its samples.
 
 The words to change are those in which the two transcripts differ (`text.differences`). They are looked for in the
-recording (`edit_words`), opened in its codes, and filled by the model, which sees the sentence around them and the new
+recording (`edit_places`), opened in its codes, and filled by the model, which sees the sentence around them and the new
 text of that sentence (`edit_windows`, `generate.filling`). A deletion cuts the codes and fills nothing. The new sound
 is decoded with some of what is around it and spliced into the recording (`audio.splice`). All windows of all requests
 are filled in one run.
@@ -80,7 +80,6 @@ class EditTools:
     decode: Decode
 
 
-@torch.no_grad()
 def edit_tools(engine: Engine) -> EditTools:
     """Return the tools of an engine."""
     return EditTools(engine.codec.encode, engine.fill, engine.codec.decode)
@@ -125,7 +124,7 @@ class Edited:
     """An edited recording, at the rate and with the channels of the original.
 
     joints: how rough each place is at which old and new sound meet. kept: which samples are those of the recording.
-    spans: what was changed. times: of the words of the old text, in seconds of the recording.
+    spans: what was changed. prepared: the edit that this is a take of, with the times of the words.
     """
 
     waveform: Waveform

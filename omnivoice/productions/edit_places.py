@@ -20,13 +20,13 @@ from ..text.duration import estimate_frames, rate_fault, text_weight
 from ..text.rules import TextRules
 from .edit_again import words_again
 from .edit_sound import Sound
-from .edit_spans import check_spans, given_ranges, times_in_spans
+from .edit_spans import check_spans, given_ranges, time_between, times_in_spans
 from .edit_windows import PlacedText, Range
-from .timings import TimedWord
+from .timings import ESTIMATED, RECOGNISED, TimedWord
 from .word_times import Loudness, check_word_times, estimated_times, recognised_times
 
 DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d"), "-")
-ESTIMATED, RECOGNISED, GIVEN = "estimated", "recognised", "given"
+GIVEN = "given"
 FEWEST = 3  # frames of a filled span
 NEAREST = 5  # frames between two spans; nearer ones are one
 LEAST_RIGHT = 0.5  # of the words of a transcript that the recogniser heard
@@ -105,7 +105,7 @@ def found_words(
     elif again:
         raise InputError("words can be spoken again where both texts are the same: leave out the new text")
     pace = _pace(old.words, loudness)
-    placer = _Placer(sound.frames, loudness, times, how, pace, new_pace=pace * _slower(old.words, new.words))
+    placer = _Placer(sound.frames, loudness, times, how, pace, new_pace=pace * _pace_ratio(old.words, new.words))
     if spans:
         ranges = given_ranges(changes, spans, sound.frames)
         found = [placer.given(change, new.words, range_) for change, range_ in zip(changes, ranges)]
@@ -158,7 +158,7 @@ def _pace(words: Sequence[str], loudness: Loudness) -> float:
     return loudness.speech_seconds * FRAME_RATE / max(math.fsum(map(text_weight, words)), 0.1)
 
 
-def _slower(old: Sequence[str], new: Sequence[str]) -> float:
+def _pace_ratio(old: Sequence[str], new: Sequence[str]) -> float:
     """Return how much more time a weight of 1 takes in the new text: short texts are spoken more slowly than long ones,
     by upstream's estimate, so that a sentence of a second that becomes longer also becomes faster."""
     paces = [estimate_frames(" ".join(words)) / max(text_weight(" ".join(words)), 0.1) for words in (new, old)]
@@ -180,7 +180,7 @@ class _Placer:
         """Return the span of a change."""
         first, end = change.old
         if first == end:  # an insertion
-            start = stop = self._gap(first)
+            start = stop = time_between(self.times, first)
         else:
             start, stop = self.times[first].start, self.times[end - 1].end
         if change.new[0] == change.new[1]:  # a deletion
@@ -202,14 +202,6 @@ class _Placer:
 
     def _old(self, change: WordChange) -> list[str]:
         return [time.word for time in self.times[slice(*change.old)]]
-
-    def _gap(self, word: int) -> float:
-        """Return the time between a word and the one before it."""
-        if word == 0:
-            return self.times[0].start
-        if word == len(self.times):
-            return self.times[-1].end
-        return (self.times[word - 1].end + self.times[word].start) / 2
 
     def _within(self, start: int, end: int) -> tuple[int, int]:
         start = min(max(start, 0), self.frames)

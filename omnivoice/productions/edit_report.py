@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ..constants import FRAME_RATE
 from .edit import Edited
-from .edit_places import Span
+from .edit_places import GIVEN, Span
+from .timings import ESTIMATED, RECOGNISED
 
-FOUND = {"recognised": "found by the recogniser", "estimated": "estimated from the text", "given": "as given"}
+FOUND = {RECOGNISED: "found by the recogniser", ESTIMATED: "estimated from the text", GIVEN: "as given"}
 WORDS_PER_LINE = 8
 NEARLY = 0.05  # seconds by which a word may go beyond what is kept; its time is not more exact
 

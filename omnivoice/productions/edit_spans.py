@@ -73,7 +73,7 @@ def times_in_spans(times: Sequence[TimedWord], spans: Sequence[tuple[Range, Rang
         if first < end:
             knots += [(times[first].start, start / FRAME_RATE), (times[end - 1].end, stop / FRAME_RATE)]
         else:
-            knots += [(_between(times, first), start / FRAME_RATE), (_between(times, first), stop / FRAME_RATE)]
+            knots += [(time_between(times, first), start / FRAME_RATE), (time_between(times, first), stop / FRAME_RATE)]
     last = max(times[-1].end, knots[-1][0])
     knots.append((last, max(last, knots[-1][1])))
 
@@ -86,7 +86,7 @@ def times_in_spans(times: Sequence[TimedWord], spans: Sequence[tuple[Range, Rang
     return [TimedWord(one.word, moved(one.start, is_end=False), moved(one.end, is_end=True)) for one in times]
 
 
-def _between(times: Sequence[TimedWord], word: int) -> float:
+def time_between(times: Sequence[TimedWord], word: int) -> float:
     """Return the time between a word and the one before it."""
     if word == 0:
         return times[0].start
