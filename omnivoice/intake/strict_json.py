@@ -28,13 +28,7 @@ def parse_json(data: bytes, name: str) -> Json:
     the interpreter allows are refused.
     """
     try:
-        parsed: Json = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_unique_keys,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_float,
-            parse_int=_short_int,
-        )
+        parsed: Json = _DECODER.decode(data.decode("utf-8"))
     except RecursionError:
         raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
@@ -67,3 +61,8 @@ def _short_int(text: str) -> int | float:
     if len(text) > _MAX_INT_DIGITS:
         raise ValueError(f"an integer has more than {_MAX_INT_DIGITS} digits")
     return int(text)
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_float=_finite_float, parse_int=_short_int
+)
