@@ -6,6 +6,7 @@ trusted only after `check_number` or `check_integer`. This file checks plain val
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 import operator
@@ -29,6 +30,7 @@ MAX_REQUESTS = 10_000  # texts that are spoken together
 MAX_ORDER_CHARS = 20_000  # of a list of numbers, such as seeds or times
 MAX_EDITS = 500  # places of one recording that are edited in one run
 MAX_TIMED_WORDS = 100_000  # twice what is said in four hours
+MAX_TIMINGS_CHARS = 16_000_000  # of their JSON: each word takes about 110
 MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
 MAX_CONSENT_CHARS = 500
@@ -54,6 +56,11 @@ MAX_CHANNELS = 8
 MAX_AUDIO_SECONDS = 600
 MAX_AUDIO_BYTES = 256 * MIB  # as decoded float32
 MAX_TOTAL_SECONDS = 4 * 3600
+# The work of a run: frames x steps x attempts, where a text that may be spoken again counts once for each attempt. Four
+# hours in the quality preset (32 steps) with all 16 retries are 195.8 million, and so are 16 takes of 15 minutes. With
+# 256 steps, four hours fit with one retry. Lists of the command line's batch are longer: there it holds for the rows
+# that are spoken together, because the list resumes after a stop.
+MAX_RUN_WORK = 200_000_000
 # The work for a recording. A packet of Opus has at least 120 samples, and decoders make many millions in a second.
 MAX_SEARCH_SECONDS = 1  # of processor time in which a decoder finds no audio
 MIN_SAMPLES_PER_SECOND = 1_000_000  # of processor time, on average
@@ -244,16 +251,13 @@ def check_number(name: str, value: object, *, shown_as: str = "") -> float | int
     limit = LIMITS[name]
     if limit.integer:
         return check_integer(name, value, shown_as=shown_as)
-    error = InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise error
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):
-        raise error from None
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError, ValueError):
+            number = float(value)
     inside = limit.low < number if limit.above_low else limit.low <= number
     if not math.isfinite(number) or not inside or number > limit.high:
-        raise error
+        raise InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
     return number
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import InputError, OmniVoiceError
-from ..intake.limits import check_number, shown
+from ..intake.limits import MAX_TIMED_WORDS, MAX_TIMINGS_CHARS, check_number, shown
 from ..intake.strict_json import parse_json
 from ..text.characters import STAND_INS, is_spoken
 from ..text.differences import split_run
@@ -146,17 +146,33 @@ def _rounded(timed: TimedLine | TimedWord) -> dict[str, float]:
 
 
 def parse_timings(text: object) -> list[TimedLine]:
-    """Return the lines of `timings_json`; raises InputError for anything else."""
+    """Return the lines of `timings_json`; raises InputError for anything else.
+
+    More than `MAX_TIMED_WORDS` lines or words are refused before one of them is read.
+    """
+    if isinstance(text, str) and len(text) > MAX_TIMINGS_CHARS:
+        raise InputError(f"timings must be at most {MAX_TIMINGS_CHARS} characters, got {len(text)}: use a shorter part")
     try:
-        table = parse_json(text.encode(errors="replace") if isinstance(text, str) else b"", "timings")
-        rows = table.get("lines") if isinstance(table, dict) else None
-        if not isinstance(rows, list):
-            raise InputError("there are no lines in it")
-        return [_line(row) for row in rows]
+        rows = _rows(text)
+        lists = [row["words"] for row in rows if isinstance(row, dict) and isinstance(row.get("words"), list)]
+        if max(count := len(rows), words := sum(map(len, lists))) <= MAX_TIMED_WORDS:
+            return [_line(row) for row in rows]
     except (OmniVoiceError, KeyError, TypeError) as error:
         raise InputError(
             f"timings must be the timings output of a node or the JSON file of narrate, got {shown(text)}"
         ) from error
+    raise InputError(
+        f"timings must have at most {MAX_TIMED_WORDS} lines and {MAX_TIMED_WORDS} words, got {count} and {words}: use "
+        "those of a shorter part"
+    )
+
+
+def _rows(text: object) -> list[object]:
+    table = parse_json(text.encode(errors="replace") if isinstance(text, str) else b"", "timings")
+    rows = table.get("lines") if isinstance(table, dict) else None
+    if not isinstance(rows, list):
+        raise InputError("there are no lines in it")
+    return rows
 
 
 def _line(row: Any) -> TimedLine:

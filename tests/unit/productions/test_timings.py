@@ -191,3 +191,35 @@ def test_words_lie_around_the_pauses_of_a_line(text: str, places: list[tuple[flo
     """The last but one cannot be in four seconds: it was spoken as written."""
     found = [(word.start, word.end) for word in estimated_words(text, 0.0, 4.0)]
     assert found == [pytest.approx(place) for place in places]
+
+
+WORD = {"word": "a", "start": 1, "end": 2}
+
+
+@pytest.mark.parametrize(
+    ("table", "counts"),
+    [
+        ({"lines": [{}] * 100_001}, "got 100001 and 0"),
+        ({"lines": [{"words": [WORD] * 100_001}]}, "got 1 and 100001"),
+        ({"lines": [{"words": [WORD] * 60_000}, {"words": [0] * 60_000}]}, "got 2 and 120000"),
+    ],
+    ids=["lines", "words of one line", "words of all lines"],
+)
+def test_too_many_words_are_refused_before_one_is_read(
+    monkeypatch: pytest.MonkeyPatch, table: dict[str, object], counts: str
+) -> None:
+    monkeypatch.setattr("omnivoice.productions.timings._line", None)
+    with pytest.raises(InputError, match=f"at most 100000 lines and 100000 words, {counts}: use"):
+        parse_timings(json.dumps(table))
+
+
+def test_timings_that_are_too_long_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnivoice.productions.timings.parse_json", None)
+    with pytest.raises(InputError, match="timings must be at most 16000000 characters, got 16000001"):
+        parse_timings(" " * 16_000_001)
+
+
+def test_as_many_words_as_are_allowed_are_read_without_building_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnivoice.intake.limits.shown", None)
+    line = {"text": "a", "start": 1, "end": 2, "words": [WORD] * 100_000}
+    assert len(parse_timings(json.dumps({"lines": [line]}))[0].words) == 100_000
