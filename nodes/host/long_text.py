@@ -71,7 +71,7 @@ def speak(
 
     retries: how often a part with a fault is spoken again.
     """
-    long = plan_long(replace(request, first_seconds=FIRST_SECONDS), model.engine.plan)
+    long = plan_long(replace(request, first_seconds=FIRST_SECONDS), model.engine.plan, retries=retries)
     store = PartStore(Path(folder_paths.get_output_directory()) / FOLDER / name)
     run = _Run(model, len(long.parts), node_id)
     speaking, identity = SpeakWithRetries(run.speak, retries), with_retries(model.identity, retries)

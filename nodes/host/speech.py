@@ -13,6 +13,7 @@ import comfy.model_management as mm
 import comfy.utils
 
 from ...omnivoice.generate.plan import limited
+from ...omnivoice.intake.limits import check_integer
 from ...omnivoice.productions.cast import Cast
 from ...omnivoice.productions.cues import Subtitles
 from ...omnivoice.productions.subtitle_schedule import SubtitleOptions
@@ -76,9 +77,10 @@ def speak_cues(
 ) -> SpokenSubtitles:
     """Speak subtitles, and up to `retries` times again what has a fault. A cue that is wrong is refused by its name
     before any weights move."""
-    run = run_with_retries(partial(run_plans, model), retries)
+    count = check_integer("retries", retries)
+    run = run_with_retries(partial(run_plans, model), count)
     on_step = step_progress("cue", len(subtitles.cues), node_id)
-    return speak_subtitles(model.engine, subtitles, cast, options, run=run, on_step=on_step)
+    return speak_subtitles(model.engine, subtitles, cast, options, run=run, on_step=on_step, retries=count)
 
 
 def run_plans(model: LoadedModel, plans: Sequence[GenerationPlan], *, on_step: OnStep | None) -> list[Speech]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...omnivoice.constants import SAMPLE_RATE
 from ...omnivoice.errors import TextError
+from ...omnivoice.intake.limits import check_integer
 from ...omnivoice.productions.cast import Cast
 from ...omnivoice.productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from ...omnivoice.productions.lines import SpokenLine
@@ -33,12 +34,13 @@ def dialogue_from(model: object, inputs: Mapping[str, object], node_id: object) 
     base = request_from({name: given[name] for name in REQUEST if name in given})
     options = DialogueOptions(**{name: given[name] for name in OPTIONS if name in given})
     redo = parse_redo(given.get("redo", ""))
-    retrying = SpeakWithRetries(host.speech.runner(loaded, node_id), given.get("retries", 0))
+    retries = check_integer("retries", given.get("retries", 0))
+    retrying = SpeakWithRetries(host.speech.runner(loaded, node_id), retries)
 
     def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
         return retrying(loaded.engine.plan(requests))
 
-    return speak_dialogue(script, cast, base, loaded.engine.plan, speak, options, redo=redo)
+    return speak_dialogue(script, cast, base, loaded.engine.plan, speak, options, redo=redo, retries=retries)
 
 
 def report(dialogue: Dialogue) -> str:

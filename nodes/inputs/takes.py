@@ -85,7 +85,7 @@ def takes_from(model: object, inputs: Mapping[str, object], node_id: object) -> 
     check = _checks(given.get("whisper", OFF), given.get("language"))
     retries = check_integer("retries", given.get("retries", 0))
     speak = host.speech.runner(loaded, node_id)
-    takes = attempts([*limited(consecutive(plan, count))], speak, retries, step=count, check=check)
+    takes = attempts([*limited(consecutive(plan, count), retries=retries)], speak, retries, step=count, check=check)
     shown = [own[best(own)] for own in takes]
     return Takes(takes, number or best(shown) + 1, by_hand=number > 0)
 

@@ -91,7 +91,8 @@ def run(options: argparse.Namespace) -> None:
         def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:
             return retrying(engine.plan(requests))
 
-        dialogue = speak_dialogue(script, cast, base_request(options), engine.plan, speak, how, redo=redo)
+        base, retries = base_request(options), options.retries
+        dialogue = speak_dialogue(script, cast, base, engine.plan, speak, how, redo=redo, retries=retries)
         _write(output, dialogue, engine.rules, chosen_mark(options))
         if not options.keep_parts:
             kept.remove()

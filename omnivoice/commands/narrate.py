@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartStore, redo: Mapping[int, int]) -> None:
     engine, identity = load_identified(options)
     request, warnings = request_from(options, engine, text)
-    long = plan_long(request, engine.plan)
+    long = plan_long(request, engine.plan, retries=options.retries)
     start, speak = time.monotonic(), speaker_of(options, engine)
     model, together = with_retries(identity, options.retries), parts_at_once(engine.sampler.device)
     made = speak_long(long, speak, store, model=model, on_part=_show, redo=redo, max_batch=together)
@@ -101,7 +101,8 @@ def _narrate(options: argparse.Namespace, text: str, output: Path, store: PartSt
 def stream(engine: Engine, request: GenerationRequest, speak: SpeakWithRetries, mark: Mark | None) -> None:
     """Speak a text to standard output as a WAV file of unknown length, each part as soon as it is made."""
     out = standard_output()
-    long, store = plan_long(replace(request, first_seconds=FIRST_SECONDS), engine.plan), PartsInMemory()
+    early, store = replace(request, first_seconds=FIRST_SECONDS), PartsInMemory()
+    long = plan_long(early, engine.plan, retries=speak.retries)
     out.write(pcm16_head(None, SAMPLE_RATE, before=mark_chunks(mark)))
     out.flush()
 

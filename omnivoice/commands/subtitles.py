@@ -94,7 +94,9 @@ def run(options: argparse.Namespace) -> None:
         kept = KeptSpeech(folder, speak, model=with_retries(identity, options.retries))
         members_cast = Cast(speakers, speaker_from(engine, "", default))
         disk = CuesOnDisk(kept.speech_of)
-        result = speak_subtitles(engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk)
+        result = speak_subtitles(
+            engine, subtitles, members_cast, how, run=kept, on_step=show_progress, output=disk, retries=options.retries
+        )
         mark = chosen_mark(options)
         write_long_wav(output, disk.pieces(), samples=result.samples, sample_rate=SAMPLE_RATE, mark=mark)
         took = time.perf_counter() - start

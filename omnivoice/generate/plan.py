@@ -13,7 +13,15 @@ from typing import Any
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
-from ..intake.limits import MAX_AUDIO_SECONDS, MAX_TOTAL_SECONDS, check_choice, check_integer, check_number, shown
+from ..intake.limits import (
+    MAX_AUDIO_SECONDS,
+    MAX_RUN_WORK,
+    MAX_TOTAL_SECONDS,
+    check_choice,
+    check_integer,
+    check_number,
+    shown,
+)
 from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
@@ -88,17 +96,57 @@ def _check_length(chunks: Sequence[Chunk]) -> None:
         )
 
 
-def limited(plans: Iterable[GenerationPlan]) -> Iterator[GenerationPlan]:
-    """Yield the plans of one run as they come; raises TextError as soon as they take more than four hours together."""
-    seconds, count = 0.0, 0
+def limited(plans: Iterable[GenerationPlan], *, retries: int = 0) -> Iterator[GenerationPlan]:
+    """Yield the plans of one run as they come; raises TextError as soon as they take more than four hours together, or
+    more work than `MAX_RUN_WORK`. retries: how often each may be spoken again."""
+    seconds, work, taken = 0.0, 0, list[GenerationPlan]()
+    check_integer("retries", retries)
     for plan in plans:
-        seconds, count = seconds + sum(chunk.frames for chunk in plan.chunks) / FRAME_RATE, count + 1
+        taken.append(plan)
+        seconds += _frames(plan) / FRAME_RATE
+        work += _work(plan, retries)
         if seconds > MAX_TOTAL_SECONDS:
             raise TextError(
-                f"one run can make at most {MAX_TOTAL_SECONDS / 3600:g} hours of speech, and the first {count} texts "
-                f"or takes already last {seconds / 3600:.2f} hours: make several runs"
+                f"one run can make at most {MAX_TOTAL_SECONDS / 3600:g} hours of speech, and the first {len(taken)} "
+                f"texts or takes already last {seconds / 3600:.2f} hours: make several runs"
             )
+        if work > MAX_RUN_WORK:
+            raise _too_much_work(taken, retries)
         yield plan
+
+
+def check_work(plans: Iterable[GenerationPlan], *, retries: int = 0) -> None:
+    """Raise TextError for plans that together are more work than `MAX_RUN_WORK`, before anything runs.
+
+    The work is counted in frames x steps x attempts. retries: how often each plan may be spoken again.
+    """
+    work, taken = 0, list[GenerationPlan]()
+    check_integer("retries", retries)
+    for plan in plans:
+        taken.append(plan)
+        work += _work(plan, retries)
+        if work > MAX_RUN_WORK:
+            raise _too_much_work(taken, retries)
+
+
+def _frames(plan: GenerationPlan) -> int:
+    return sum(chunk.frames for chunk in plan.chunks)
+
+
+def _work(plan: GenerationPlan, retries: int) -> int:
+    return _frames(plan) * plan.request.sampling.passes * (1 + retries)
+
+
+def _too_much_work(plans: Sequence[GenerationPlan], retries: int) -> TextError:
+    """Return the error for plans of which the last one exceeds the limit."""
+    frames, steps = sum(map(_frames, plans)), max(plan.request.sampling.passes for plan in plans)
+    work = sum(_work(plan, retries) for plan in plans)
+    which = "it has" if len(plans) == 1 else f"the first {len(plans)} texts or takes have"
+    return TextError(
+        f"one run can take at most {MAX_RUN_WORK:,} frames x steps, and {which} {work:,}: {frames:,} frames of speech, "
+        f"up to {steps} steps, up to {1 + retries} attempts each. Use fewer steps, retries or takes, or make several "
+        "runs"
+    )
 
 
 def _spoken(text: str, request: GenerationRequest, removed: Removed, rules: TextRules) -> tuple[list[Piece], float]:

@@ -25,6 +25,7 @@ from .estimate import MOST_ROWS, BatchSize
 from .filling_loss import UNGUIDED, OpenedSpeech, opened_losses
 from .noise import ItemNoise, fill_noise, item_noise, seeded_generator
 from .pack import Item
+from .plan import check_work
 from .retry import Work, memory_in_words
 from .sample import Sampler
 
@@ -49,10 +50,11 @@ class Runner:
         """Return the codes [K, T] of every chunk of every plan. Without `generator`, each plan uses its seed.
 
         known: for plans of one chunk each, the codes of recordings with the mask in the frames to fill.
-        Raises DeviceMemoryError if memory runs out twice.
+        Raises DeviceMemoryError if memory runs out twice, TextError for more work than one run may take.
         """
         if known is None and any(plan.request.sampling.codebook_steps for plan in plans):
             raise InputError("codebook_steps is for speech that is filled into a recording: leave it out")
+        check_work(plans)
         noise = self._own_noise(plans, known) if generator is None else self._shared_noise(plans, generator)
         codes: list[list[Tensor]] = [[] for _ in plans]
         total = sum(len(plan.chunks) * plan.request.sampling.passes for plan in plans)

@@ -10,10 +10,11 @@ given voices, then other long lines, then short ones. Each run is one batch.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..constants import SAMPLE_RATE
+from ..generate.plan import check_work, limited
 from ..generate.written import text_notes
 from ..intake.limits import check_number, check_switch
 from ..text.script import Script, ScriptLine
@@ -69,17 +70,19 @@ def speak_dialogue(
     options: DialogueOptions | None = None,
     *,
     redo: Mapping[int, int] | None = None,
+    retries: int = 0,
 ) -> Dialogue:
     """Return the script as it is spoken by the cast.
 
     plan, speak: as `Engine.plan` and `Engine.generate`. base: everything that neither the script nor the cast sets; its
     seed counts up from line to line, so that a line with a seed of its own leaves the others as they are. redo: {number
-    of a line: seed}; these lines are spoken again when all others are there, which keep every sample. Raises InputError
-    or TextError, which name the line, before anything is spoken.
+    of a line: seed}; these lines are spoken again when all others are there, which keep every sample. retries: of
+    `speak`, for the limit of the work. Raises InputError or TextError, which name the line, before anything is spoken.
     """
     options, redo = _checked(options or DialogueOptions()), redo or {}
     check_redo(redo, [line.number for line in script.lines], "line")
     work = _Work(script.lines, _requests(script, cast, base), plan, speak, options.context)
+    work.check(redo, retries)
     silences = _silences(script.lines, options)
     first = _spoken(script.lines, work.requests, work.run(), silences)
     gains = equal_gains(first) if options.equal_loudness else [1.0] * len(first)
@@ -165,9 +168,15 @@ class _Work:
         for line, request in zip(lines, requests):
             with naming_line(line.number):
                 plans += plan([request])
-        self.seconds = [estimated_seconds(one) for one in plans]
+        self.plans, self.seconds = plans, [estimated_seconds(one) for one in plans]
         self.notes = text_notes(plans)
         self.short = {i for i, seconds in enumerate(self.seconds) if context and seconds < SHORT_SECONDS}
+
+    def check(self, redo: Collection[int], retries: int) -> None:
+        """Raise TextError for lines that together are too long, or too much work with those of `redo` once more."""
+        plans = [*limited(self.plans, retries=retries)]
+        again = [plan for line, plan in zip(self.lines, plans) if line.number in redo]
+        check_work([*plans, *again], retries=retries)
 
     def run(self) -> list[Speech]:
         """Return the speech of every line."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
 from ..generate.chunks import GAP_SAMPLES
-from ..generate.plan import ONE_WORD
+from ..generate.plan import ONE_WORD, check_work
 from ..generate.written import text_notes
 from ..intake.limits import MAX_TOTAL_SECONDS
 from ..types import GenerationPlan, GenerationRequest
@@ -61,11 +61,12 @@ class LongPlan:
     notes: tuple[str, ...] = ()
 
 
-def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
+def plan_long(request: GenerationRequest, plan: PlanRequests, *, retries: int = 0) -> LongPlan:
     """Return the parts of `request.text`.
 
-    A line that starts with # is the heading of a chapter and is spoken. Raises InputError or TextError, which names the
-    line of a chapter that holds nothing to speak. A duration is refused: a long text is spoken at its own pace.
+    A line that starts with # is the heading of a chapter and is spoken. retries: how often a part may be spoken again,
+    for the limit of the work. Raises InputError or TextError, which names the line of a chapter that holds nothing to
+    speak. A duration is refused: a long text is spoken at its own pace.
     """
     if request.duration is not None:
         raise InputError("a long text is spoken at its own pace: leave out the duration, or set the speed")
@@ -92,6 +93,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests) -> LongPlan:
     hours = sum(part.frames for part in parts) / FRAME_RATE / 3600
     if hours > MAX_TOTAL_SECONDS / 3600:
         raise InputError(f"the text would take {hours:.1f} hours, at most {MAX_TOTAL_SECONDS // 3600}: split it")
+    check_work((part.plan for part in parts), retries=retries)
     if parts[first_to_make(parts)].frames >= VOICE_FRAMES:
         warnings.pop(ONE_WORD, None)  # a heading, which another part gives its voice
     return LongPlan(tuple(parts), tuple(titles), tail, seed or 0, tuple(warnings), text_notes(plans))

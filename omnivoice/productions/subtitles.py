@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ..constants import HOP, SAMPLE_RATE
 from ..engine import Engine
 from ..errors import InputError, OmniVoiceError
+from ..generate.plan import check_work
 from ..generate.written import text_notes
 from ..intake.limits import MAX_TOTAL_SECONDS
 from ..text.vocabulary import named
@@ -59,12 +60,13 @@ def speak_subtitles(
     run: RunPlans | None = None,
     on_step: OnStep | None = None,
     output: CueOutput | None = None,
+    retries: int = 0,
 ) -> SpokenSubtitles:
     """Return the cues as they are spoken by the cast.
 
     run: what runs the plans, `engine.generate_plans` by default. on_step(done, total) covers the whole production and
-    may raise to cancel. output: where the speech goes, `CuesInMemory` by default. Raises InputError or TextError, which
-    name the cue, before anything runs.
+    may raise to cancel. output: where the speech goes, `CuesInMemory` by default. retries: of `run`, for the limit of
+    the work. Raises InputError or TextError, which name the cue, before anything runs.
     """
     if not subtitles.cues:
         raise InputError("the subtitles have no cue to speak: all of them are descriptions, lyrics or empty")
@@ -73,7 +75,7 @@ def speak_subtitles(
     seed = secrets.randbelow(2**32) if options.request.seed is None else options.request.seed
     options = replace(options, request=replace(options.request, seed=seed))
     work = _Work(engine, subtitles, cast, options, run or engine.generate_plans, on_step, output or CuesInMemory())
-    spoken, length = work.speak()
+    spoken, length = work.speak(retries)
     warnings = (*cast_warnings(subtitles, cast), *work.warnings(), *placing_warnings(spoken, subtitles.end_ms, options))
     peak = work.output.finish(length)
     if peak > 1:
@@ -99,7 +101,7 @@ class _Work:
         self._noted, self._of_voices = dict[str, dict[str, None]](), list[str]()
         self.notes: tuple[str, ...] = ()
 
-    def speak(self) -> tuple[tuple[SpokenCue, ...], int]:
+    def speak(self, retries: int) -> tuple[tuple[SpokenCue, ...], int]:
         """Return the spoken cues in order, and the length of the output."""
         plans = self._plans([None] * len(self.subtitles.cues))
         self.notes = text_notes(plans)
@@ -108,6 +110,7 @@ class _Work:
             texts.setdefault(self.cast.find(cue.speaker).name, []).append(cue.text)
         makers = reference_requests(self.cast, texts, self.options.request)
         references = self.engine.plan([*makers.values()])
+        check_work([*references, *plans], retries=retries)
         self._total = _steps([*references, *plans])
         if makers:
             names = [f"the voice of {name}" if name else "the voice of all others" for name in makers]
@@ -122,6 +125,7 @@ class _Work:
         lengths = [natural_samples(plan) for plan in plans]
         slots, length = schedule(self.subtitles.cues, lengths, self.subtitles.end_ms, self.options)
         plans = self._plans([slot.room for slot in slots])
+        check_work(plans, retries=retries)
         self._total = self._done + _steps(plans)
         return self._place(slots, plans, length)
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ..errors import NumericError
 from ..generate.items import first_words
+from ..generate.plan import check_work
 from ..intake.limits import check_integer
 from ..types import GenerationPlan, OnStep, Speech
 from .checks import Finding, check_speech
@@ -69,11 +70,13 @@ def attempts(
 ) -> list[list[Take]]:
     """Return the takes of each plan: the first, and up to `retries` others until one has no fault.
 
-    step: what is added to the seed from one attempt to the next. Raises NoTakeError if no take of a plan has speech.
+    step: what is added to the seed from one attempt to the next. Raises NoTakeError if no take of a plan has speech,
+    TextError for more work than one run may take, with all retries (`check_work`), before anything runs.
     """
+    check_work(plans, retries=check_integer("retries", retries))
     takes: list[list[Take]] = [[] for _ in plans]
     waiting = list(range(len(plans)))
-    for attempt in range(check_integer("retries", retries) + 1):
+    for attempt in range(retries + 1):
         if not waiting:
             break
         seeds = [(plans[i].seed + attempt * step) % _SEEDS for i in waiting]
@@ -143,14 +146,14 @@ class SpeakWithRetries:
 
     def __init__(self, speak: SpeakPlans, retries: int, *, check: CheckAll = check_each) -> None:
         self._speak, self._check, self.reports = speak, check, list[str]()
-        self._retries = check_integer("retries", retries)
+        self.retries = check_integer("retries", retries)
 
     def __call__(self, plans: Sequence[GenerationPlan], /) -> list[Speech]:
         """Return the speech of each plan in order; raises NoTakeError for a text that no take can speak."""
-        if not self._retries:
+        if not self.retries:
             return [own[0].speech for own in attempts(plans, self._speak, 0, check=_check_nothing)]
         speeches = []
-        for plan, takes in zip(plans, attempts(plans, self._speak, self._retries, check=self._check)):
+        for plan, takes in zip(plans, attempts(plans, self._speak, self.retries, check=self._check)):
             speeches.append(used(takes))
             news = speeches[-1].warnings[len(takes[best(takes)].speech.warnings) :]
             self.reports += [f"{first_words(plan.request.text)}: {'; '.join(news)}"] if news else []

@@ -120,6 +120,24 @@ def test_takes_together_are_one_run(nodes, model) -> None:
         nodes["OmniVoiceTakes"].execute(model=model, text=text, seed=1, takes=16)
 
 
+@pytest.mark.parametrize(
+    ("takes", "retries", "fits"), [(16, 12, True), (16, 13, False), (13, 16, True), (14, 15, False)]
+)
+def test_the_work_of_takes_counts_every_retry(
+    nodes, model, loaded_pack, monkeypatch, takes: int, retries: int, fits: bool
+) -> None:
+    runs = []
+    monkeypatch.setattr(type(model.engine), "generate_plans", lambda self, plans, **how: runs.append(plans) or 1 / 0)
+    (settings,) = nodes["OmniVoiceSettings"].execute(steps=256).values
+    given = {"model": model, "text": WORDS * 100, "seed": 1, "settings": settings, "takes": takes, "retries": retries}
+    (plan,) = model.engine.plan([loaded_pack.engine.GenerationRequest(text=WORDS * 100, seed=1)])
+    frames = sum(chunk.frames for chunk in plan.chunks)
+    assert (frames * 256 * takes * (1 + retries) <= 200_000_000) is fits
+    with pytest.raises(ZeroDivisionError if fits else ValueError, match="zero" if fits else "Use fewer steps, retries"):
+        nodes["OmniVoiceTakes"].execute(**given)
+    assert len(runs) == fits
+
+
 def test_cancel_is_heard_while_texts_are_planned(nodes, model, host, interrupt) -> None:
     host.interrupt_after = 0
     with pytest.raises(interrupt):
