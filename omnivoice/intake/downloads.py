@@ -26,7 +26,7 @@ from time import monotonic
 from typing import BinaryIO, cast
 
 from ..errors import FileError, InputError
-from .files import file_size, remove_file, sha256_of
+from .files import file_size, remove_file, sha256_of, sync_folder
 from .limits import MIB, shown_size
 from .paths import shown_name
 
@@ -289,6 +289,7 @@ def _finish(part: Path, target: Path) -> None:
         os.rename(part, target)
     except OSError as error:
         raise FileError(f"cannot write {shown_name(target)}: {error.strerror}") from error
+    sync_folder(target.parent)
 
 
 def _write_error(name: str, missing: int, error: OSError) -> FileError:

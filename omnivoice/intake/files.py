@@ -129,28 +129,33 @@ def remove_file(path: str | PathLike[str]) -> None:
         raise FileError(f"cannot remove {shown_name(where)}: {error.strerror}; remove it by hand") from error
 
 
-def append_line(path: str | PathLike[str], line: str) -> None:
+def append_line(path: str | PathLike[str], line: str, *, flush: bool = False) -> None:
     """Append a line to a text file, which is created if missing; raises FileError and then appends nothing.
 
-    For logs: the last line may be lost or cut short when the machine stops.
+    A kill cuts at most the last line short. A power cut can take the last lines or damage them, unless `flush` puts
+    each on the disk, which is slow.
     """
     where, data = as_path(path), f"{line}\n".encode()
     try:
         with open(where, "ab", buffering=0) as file:
-            _append(file, data)
+            size = file.tell()
+            try:
+                _append(file, data)
+                if flush:
+                    os.fsync(file.fileno())
+            except OSError:
+                with contextlib.suppress(OSError):
+                    file.truncate(size)  # no part of a line for the next one to be glued to
+                raise
     except OSError as error:
         raise write_error(where, len(data), error) from error
+    if flush and not size:
+        sync_folder(where.parent)
 
 
 def _append(file: FileIO, data: bytes) -> None:
-    size = file.tell()
-    try:
-        while data:
-            data = data[file.write(data) :]
-    except OSError:
-        with contextlib.suppress(OSError):
-            file.truncate(size)  # no part of a line for the next one to be glued to
-        raise
+    while data:
+        data = data[file.write(data) :]
 
 
 def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
@@ -179,7 +184,7 @@ def write_parts_atomic(
                 os.unlink(temp)
     except OSError as error:
         raise write_error(where, size, error) from error
-    _sync_folder(where.parent)
+    sync_folder(where.parent)
     return written
 
 
@@ -217,19 +222,28 @@ def _move_without_replacing(temp: Path, where: Path) -> Path:
         os.link(temp, where)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links: reserve the name, then replace the empty file
-        held = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            os.close(held)
-            os.replace(temp, where)
-        except BaseException:
-            os.unlink(where)
-            raise
+    except OSError:  # a file system without hard links
+        _rename_where_free(temp, where)
     return where
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the rename durable. The file is complete either way, so a file system that cannot do this is no error."""
+def _rename_where_free(temp: Path, where: Path) -> None:
+    """Rename unless `where` exists, alone in its folder. Holding the name by an empty file would not survive a kill."""
+    import fcntl  # not on Windows, where this is never called
+
+    folder = os.open(where.parent, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # without locks either, the moment between the two lines is left
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        if os.path.lexists(where):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        os.rename(temp, where)
+    finally:
+        os.close(folder)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put names on the disk, so that a power cut does not undo them; if that cannot be done, files are whole anyway."""
     if _WINDOWS:
         return
     with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from ..errors import DiskFullError, FileError
-from .files import open_regular, remove_stale_temps, temporary_path, write_error, write_parts_atomic
+from .files import open_regular, remove_stale_temps, sync_folder, temporary_path, write_error, write_parts_atomic
 from .limits import GIB, MIB, shown_size
 from .paths import as_path, shown_name
 
@@ -21,10 +21,13 @@ SPARE_BYTES = GIB  # stays free on the disk; for a small write, as many bytes as
 def make_folder(path: str | PathLike[str]) -> Path:
     """Return the folder, after making it and its parents where they are missing; raises FileError."""
     where = as_path(path)
+    missing = [one for one in (where, *where.parents) if not os.path.isdir(one)]
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _cannot_make(where, error) from error
+    for one in missing:
+        sync_folder(one.parent)  # else a power cut takes the folder with all that is flushed in it
     return where
 
 
@@ -109,6 +112,7 @@ def _put_in_place(temp: Path, where: Path) -> None:
         os.rename(temp, where)
     except OSError as error:
         raise FileError(f"cannot write the folder {shown_name(where)}: {error.strerror}; choose another") from error
+    sync_folder(where.parent)
 
 
 def _cannot_make(where: Path, error: OSError) -> FileError:

@@ -197,7 +197,8 @@ class _Work:
 
     def _write(self, row: Row, request: GenerationRequest, key: str, speech: Speech, result: BatchResult) -> None:
         if self.batch.mark is None:  # a kill right after the file is written would leave nothing that tells it is ours
-            append_line(self.batch.manifest, _line({"id": row.name, "line": row.line, "status": WRITING}))
+            entry = {"id": row.name, "line": row.line, "status": WRITING}
+            append_line(self.batch.manifest, _line(entry), flush=True)
         try:
             path = write_wav(self._path(row), speech.waveform, mark=self.batch.mark)
         except DiskFullError:
@@ -220,7 +221,7 @@ class _Work:
             "bytes": file_size(path),
             "key": key,
         }
-        append_line(self.batch.manifest, _line(entry))
+        append_line(self.batch.manifest, _line(entry), flush=True)
         result.spoken += 1
         result.warned += bool(warnings)
         result.seconds += speech.seconds

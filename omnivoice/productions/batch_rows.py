@@ -116,14 +116,22 @@ def manifest_entries(path: Path) -> list[Mapping[str, Any]]:
 
 
 def mend_manifest(path: Path) -> None:
-    """Remove a last line that a kill cut short; raises FileError for a manifest of another program."""
+    """Remove a last line that a kill cut short or a power cut damaged; raises FileError for a manifest of another
+    program."""
     data = _manifest(path)
-    lines = [line for line in data.splitlines() if line.strip()]
+    *before, last = data.splitlines() or [b""]
+    lines = [line for line in (*before, last) if line.strip() and not _is_torn(line)]
     if lines and all(_entry(line) is None for line in lines) and (data.endswith(b"\n") or len(lines) > 1):
         raise FileError(f"{shown_name(path)} in the output folder was not written by batch: choose another folder")
-    if data and not data.endswith(b"\n"):
-        whole = data + b"\n" if _entry(lines[-1]) else data[: data.rfind(b"\n") + 1]
-        write_atomic(path, whole)
+    if data and (_is_torn(last) or not data.endswith(b"\n")):
+        ending = last + b"\n" if _entry(last) else b""
+        write_atomic(path, b"".join(line + b"\n" for line in before) + ending)
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line begins with zeros: its first block was not on the disk when the power failed."""
+    rest = line.lstrip(b"\0")
+    return rest != line and rest.endswith(b"}") and b"\0" not in rest
 
 
 def _manifest(path: Path) -> bytes:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import FileError, InputError
-from ..intake.files import remove_file
+from ..intake.files import remove_file, remove_stale_temps
 from ..intake.folders import make_folder, remove_empty_folder
 from ..intake.limits import MAX_TENSORS_BYTES
 from ..intake.locks import only_run
@@ -120,6 +120,7 @@ def parts_folder(output: Path) -> Iterator[Path]:
     folder = make_folder(output.with_name(output.name + PARTS))
     try:
         with only_run(folder):
+            remove_stale_temps(folder, seconds=0)  # a killed run left them, or they would keep the folder there
             yield folder
     finally:
         remove_empty_folder(folder)

@@ -394,14 +394,22 @@ def test_without_hard_links_nothing_is_replaced_either(tmp_path: Path, monkeypat
     def fail(source: Path, target: Path) -> None:
         raise OSError(errno.EIO, "x")
 
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(FileError):
         write_atomic(tmp_path / "b", NEW, overwrite=False)
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == NEW
 
 
 @needs_posix
-def test_two_writers_of_one_new_name_never_overwrite(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_two_writers_of_one_new_name_never_overwrite(
+    tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(source: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
     children = []
     for worker in range(4):
         child = os.fork()

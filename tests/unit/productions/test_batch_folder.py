@@ -131,10 +131,10 @@ def test_files_without_a_mark_resume_after_a_kill_and_others_are_made_again(
 ) -> None:
     """Nothing in such a file tells that batch made it, so the manifest says so before it is written."""
 
-    def killed(path: Path, line: str) -> None:
+    def killed(path: Path, line: str, **options: bool) -> None:
         if '"spoken"' in line:
             raise KeyboardInterrupt
-        append_line(path, line)
+        append_line(path, line, **options)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("omnivoice.productions.batch.append_line", killed)
