@@ -138,15 +138,15 @@ def load_whisper(name: object, *, input_name: str = "model_name", otherwise: str
         )
     load_device, offload_device = mm.get_torch_device(), mm.unet_offload_device()
     dtype = models.comfy_dtype(load_device, torch.float16, torch.float32)  # fp16, as Whisper is published
-    local = {"local_files_only": True}
+    place = str(folder)
     try:
         model = transformers.WhisperForConditionalGeneration.from_pretrained(
-            str(folder), **local, use_safetensors=True, trust_remote_code=False, torch_dtype=dtype
+            place, local_files_only=True, use_safetensors=True, trust_remote_code=False, torch_dtype=dtype
         )
-        extractor = transformers.WhisperFeatureExtractor.from_pretrained(str(folder), **local)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **local, trust_remote_code=False)
+        extractor = transformers.WhisperFeatureExtractor.from_pretrained(place, local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(place, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        reason = str(error).replace(str(folder), folder.name).splitlines()[:1]
+        reason = str(error).replace(place, folder.name).splitlines()[:1]
         raise CheckpointError(
             f"the Whisper model {folder.name} could not be read ({type(error).__name__}: {' '.join(reason)[:200]}): "
             f"download its folder again, {otherwise}"
@@ -286,7 +286,7 @@ def _window_line(
     if word_times:
         mask = mask.long()  # transformers counts its ones
         mask[:, -(-samples.shape[0] * 100 // RATE_HZ) :] = 0  # words lie in the sound, not in the silence after it
-        options = {**options, "return_token_timestamps": True}
+        options = dict(options, return_token_timestamps=True)
     mm.throw_exception_if_processing_interrupted()
     made = model.module.whisper.generate(
         features, attention_mask=mask, stopping_criteria=[_stop_if_interrupted], num_beams=1, do_sample=False, **options

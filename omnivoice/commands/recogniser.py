@@ -98,11 +98,7 @@ def load_recogniser(folder: Path, device: torch.device) -> Recogniser:
     if os.path.isfile(folder / "adapter_config.json"):  # transformers would follow it to another model
         raise CheckpointError(f"{shown_name(folder)} holds a PEFT adapter: merge it into its model first")
     check_whisper_size(folder)
-    dtype, place, local = (
-        torch.float16 if device.type == "cuda" else torch.float32,
-        str(folder),
-        {"local_files_only": True},
-    )
+    dtype, place = torch.float16 if device.type == "cuda" else torch.float32, str(folder)
     try:
         from transformers import AutoTokenizer, WhisperFeatureExtractor, WhisperForConditionalGeneration
     except (ImportError, RuntimeError) as error:
@@ -111,11 +107,14 @@ def load_recogniser(folder: Path, device: torch.device) -> Recogniser:
             "transformers, or leave recogniser and stop_words_points out"
         ) from error
     try:
-        model = WhisperForConditionalGeneration.from_pretrained(
-            place, **local, use_safetensors=True, trust_remote_code=False, torch_dtype=dtype
+        # All three read a folder on this machine: there is no revision that could be pinned.
+        model = WhisperForConditionalGeneration.from_pretrained(  # nosec B615 # a folder
+            place, local_files_only=True, use_safetensors=True, trust_remote_code=False, torch_dtype=dtype
         )
-        extract = WhisperFeatureExtractor.from_pretrained(place, **local)
-        tokenizer = AutoTokenizer.from_pretrained(place, **local, trust_remote_code=False)
+        extract = WhisperFeatureExtractor.from_pretrained(place, local_files_only=True)  # nosec B615 # a folder
+        tokenizer = AutoTokenizer.from_pretrained(  # nosec B615 # a folder
+            place, local_files_only=True, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         reason = " ".join(str(error).replace(place, folder.name).splitlines()[:1])[:200]
         raise CheckpointError(f"the recogniser {shown_name(folder)} could not be read: {reason}") from error

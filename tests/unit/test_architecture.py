@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -47,7 +46,67 @@ LATE = {"soundfile": {"intake"}, "huggingface_hub": {"intake"}, "av": {"intake"}
 LATE |= {"num2words": {"text"}}
 LATE |= {"tomllib": {"commands"}, "tomli": {"commands"}}  # Python has its own since 3.11
 LATE |= {"transformers": {"commands"}}  # Whisper, for the words of a model in training
-BANNED_STDLIB = {"ctypes", "http", "marshal", "multiprocessing", "runpy", "shelve", "socket", "subprocess", "urllib"}
+# What may be imported from the standard library. Not among it: what starts programs, loads foreign code, uses the
+# network, or reads formats that the pack does not read (XML, tar, pickle, shelve, YAML).
+ALLOWED_STDLIB = frozenset(
+    [
+        "__future__",
+        "argparse",
+        "bisect",
+        "codecs",
+        "collections",
+        "contextlib",
+        "csv",
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "difflib",
+        "errno",
+        "fcntl",
+        "fnmatch",
+        "fractions",
+        "functools",
+        "gc",
+        "hashlib",
+        "heapq",
+        "html",
+        "importlib",
+        "inspect",
+        "io",
+        "itertools",
+        "json",
+        "logging",
+        "math",
+        "msvcrt",
+        "numbers",
+        "operator",
+        "os",
+        "pathlib",
+        "pickletools",
+        "platform",
+        "random",
+        "re",
+        "secrets",
+        "shutil",
+        "signal",
+        "stat",
+        "struct",
+        "sys",
+        "threading",
+        "time",
+        "traceback",
+        "types",
+        "typing",
+        "unicodedata",
+        "warnings",
+        "zipfile",
+    ]
+)
+LATE_MODULES = {"num2words", "transformers"}  # what importlib may import
+CODE_CALLS = re.compile(
+    r"(eval|exec|compile|__import__|breakpoint|(os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|startfile|fork\w*))"
+    r"|torch\.(load|hub\.\w+|jit\.load|ops\.load_library|utils\.cpp_extension\.\w+)|(np|numpy)\.load)"
+)
 # Packages that only the named files import. A file may stop importing one, but no other file may start.
 ONLY_IN = {
     "soundfile": {"omnivoice/intake/libsndfile.py"},
@@ -60,6 +119,13 @@ ONLY_IN = {
     "num2words": {"omnivoice/text/normalise/other.py"},
     "transformers": {"omnivoice/commands/recogniser.py"},
     "pickletools": {"omnivoice/commands/upstream_prompt.py"},
+    "zipfile": {"omnivoice/intake/archives.py"},
+    "importlib": {"omnivoice/text/normalise/other.py", "nodes/host/transcribe.py"},
+    "threading": {"omnivoice/intake/downloads.py"},
+    "signal": {"omnivoice/commands/train.py"},
+    "gc": {"omnivoice/text/tokenizer.py"},
+    "fcntl": {"omnivoice/intake/locks.py"},
+    "msvcrt": {"omnivoice/intake/locks.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
 FILE_CALLS = {
@@ -204,7 +270,7 @@ def rule_allowed_imports(tree: ast.Module, room: str) -> list[str]:
             continue
         if room in LATE.get(top, ()) and id(node) not in top_level:
             continue
-        if top not in sys.stdlib_module_names or top in BANNED_STDLIB:
+        if top not in ALLOWED_STDLIB:
             bad.append(f"line {node.lineno}: import of {module}")
     return bad
 
@@ -226,16 +292,22 @@ def rule_only_intake_opens_files(tree: ast.Module, room: str) -> list[str]:
     return bad
 
 
-def rule_no_pickle(tree: ast.Module, room: str) -> list[str]:
+def rule_no_foreign_code(tree: ast.Module, room: str) -> list[str]:
+    """No pickle, no eval, no process, and models of transformers from a folder only, without code of their own."""
     pickles = {"pickle", "_pickle", "dill", "cloudpickle", "joblib"}  # pickletools executes nothing
     bad = [f"line {n.lineno}: import of {m}" for n, m, _ in imports(tree) if m.split(".")[0] in pickles]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and dotted(node.func) in {"torch.load", "np.load", "numpy.load"}:
-            keywords = {k.arg: ast.unparse(k.value) for k in node.keywords}
-            if keywords.get("weights_only") != "True" and dotted(node.func) == "torch.load":
-                bad.append(f"line {node.lineno}: torch.load without weights_only=True")
-            if keywords.get("allow_pickle") == "True":
-                bad.append(f"line {node.lineno}: np.load with allow_pickle")
+        if not isinstance(node, ast.Call):
+            continue
+        name, keywords = dotted(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
+        if CODE_CALLS.fullmatch(name):
+            bad.append(f"line {node.lineno}: {name}()")
+        if name.endswith("import_module") and ast.unparse(node.args[0]).strip("'") not in LATE_MODULES:
+            bad.append(f"line {node.lineno}: {ast.unparse(node)}")
+        if keywords.get("trust_remote_code", "False") != "False" or keywords.get("allow_pickle", "False") != "False":
+            bad.append(f"line {node.lineno}: {ast.unparse(node)[:60]}")
+        if name.endswith("from_pretrained") and keywords.get("local_files_only") != "True":
+            bad.append(f"line {node.lineno}: {name}() without local_files_only=True")
     return bad
 
 
@@ -318,7 +390,7 @@ def rule_one_bridge(tree: ast.Module, room: str) -> list[str]:
             bad.append(f"line {node.lineno}: {module} outside host/")
         if level == 0 and top in {"PIL", "comfy_aimdo"} and room == "host" and id(node) not in at_start:
             continue
-        allowed = sys.stdlib_module_names - BANNED_STDLIB | {"torch", "comfy_api"} | hosts
+        allowed = ALLOWED_STDLIB | {"torch", "comfy_api"} | hosts
         if level == 0 and top not in allowed:
             bad.append(f"line {node.lineno}: import of {module}")
     return bad
@@ -349,6 +421,12 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("engine", "def f():\n    import av"),
         ("engine", "import subprocess"),
         ("engine", "from urllib.request import urlopen"),
+        ("intake", "import tarfile"),
+        ("intake", "from xml.etree import ElementTree"),
+        ("text", "import yaml"),
+        ("train", "import shelve"),
+        ("weights", "import ctypes"),
+        ("commands", "import webbrowser"),
     ],
     rule_only_intake_opens_files: [
         ("weights", "open('x')"),
@@ -360,10 +438,24 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("weights", "from safetensors import safe_open\nsafe_open('x', 'pt')"),
         ("text", "Tokenizer.from_file('x')"),
     ],
-    rule_no_pickle: [
+    rule_no_foreign_code: [
         ("intake", "import pickle"),
         ("intake", "import torch\ntorch.load('x')"),
-        ("lm", "np.load('x', allow_pickle=True)"),
+        ("intake", "import torch\ntorch.load('x', weights_only=True)"),
+        ("intake", "torch.hub.load('x', 'y')"),
+        ("intake", "np.load('x')"),
+        ("lm", "array.read('x', allow_pickle=True)"),
+        ("text", "eval('1')"),
+        ("text", "exec('x = 1')"),
+        ("text", "compile('1', 'x', 'eval')"),
+        ("text", "__import__('x')"),
+        ("commands", "os.system('ls')"),
+        ("commands", "os.execv('x', [])"),
+        ("commands", "os.posix_spawn('x', [], {})"),
+        ("text", "importlib.import_module(name)"),
+        ("text", "importlib.import_module('requests')"),
+        ("host", "Model.from_pretrained('x')"),
+        ("host", "Model.from_pretrained('x', local_files_only=True, trust_remote_code=True)"),
     ],
     rule_layers_come_from_ops: [
         ("lm", "from torch import nn\nnn.Linear(1, 2)"),
@@ -397,6 +489,8 @@ BROKEN: dict[Rule, list[tuple[str, str]]] = {
         ("audio", "def f():\n    from PIL import Image"),
         ("host", "import transformers"),
         ("host", "import urllib.request"),
+        ("host", "import xml.sax"),
+        ("takes", "import tarfile"),
         ("load", "from omnivoice import x"),
     ],
 }
@@ -406,6 +500,9 @@ ALLOWED: list[tuple[str, str]] = [
     ("codec", "from ..ops import Ops\nfrom . import layers\nfrom .x import y\ndef f(ops):\n    return ops.Linear(1)"),
     ("engine", "import logging\nlog = logging.getLogger('x')"),
     ("engine", "def f(s):\n    return s.replace('a', 'b')"),
+    ("text", "import re\nA = re.compile('a')\ndef f(model):\n    return model.eval()"),
+    ("text", "import importlib\ndef f():\n    return importlib.import_module('num2words')"),
+    ("commands", "def f(m):\n    return m.from_pretrained('x', local_files_only=True, trust_remote_code=False)"),
     ("intake", "def f():\n    import soundfile, huggingface_hub\n    import pickletools"),
 ]
 ENGINE_RULES = [r for r in BROKEN if r not in (rule_short_execute, rule_one_bridge)]
