@@ -81,7 +81,7 @@ class Dataset:
         """
         least = 1 if share > 0 and len(self.clips) >= 10 else 0
         count = max(0, min(max(least, round(share * len(self.clips))), len(self.clips) - 1))
-        drawn = set(random.Random(seed).sample(range(len(self.clips)), count))  # noqa: S311 - not for secrets
+        drawn = set(random.Random(seed).sample(range(len(self.clips)), count))  # noqa: S311 # nosec B311 # no secret
         training = tuple(clip for i, clip in enumerate(self.clips) if i not in drawn)
         return training, tuple(clip for i, clip in enumerate(self.clips) if i in drawn)
 

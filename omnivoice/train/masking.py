@@ -102,4 +102,4 @@ def generators(seed: int, *place: object) -> tuple[random.Random, torch.Generato
     """
     digest = hashlib.sha256(repr((seed, *place)).encode()).digest()
     first, second = (int.from_bytes(digest[i : i + 8], "big") for i in (0, 8))
-    return random.Random(first), torch.Generator().manual_seed(second)  # noqa: S311 - not for secrets
+    return random.Random(first), torch.Generator().manual_seed(second)  # noqa: S311 # nosec B311 # no secret

@@ -1,4 +1,4 @@
-"""The linter, the formatter and the type checker, so that the one test command runs them too."""
+"""The linter, the formatter, the type checker and bandit, so that the one test command runs them too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKS = [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)]
+CHECKS = [
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    # What ships. Assertions state our own invariants, as for ruff.
+    ("bandit", "-q", "-r", "-s", "B101", "__init__.py", "nodes", "omnivoice"),
+]
 
 
 @pytest.mark.parametrize("command", CHECKS, ids=" ".join)
