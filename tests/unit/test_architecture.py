@@ -124,7 +124,7 @@ ONLY_IN = {
     "threading": {"omnivoice/intake/downloads.py"},
     "signal": {"omnivoice/commands/train.py"},
     "gc": {"omnivoice/text/tokenizer.py"},
-    "fcntl": {"omnivoice/intake/locks.py"},
+    "fcntl": {"omnivoice/intake/files.py", "omnivoice/intake/locks.py"},
     "msvcrt": {"omnivoice/intake/locks.py"},
 }
 LAYERS = {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "Embedding", "GroupNorm", "LayerNorm", "RMSNorm"}
