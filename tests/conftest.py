@@ -61,20 +61,21 @@ def checkpoint() -> Path:
     return folder
 
 
+def copy_pack_to(destination: Path) -> Path:
+    """Copy what a user installs into a folder that is made here, and nothing else; return the folder."""
+    destination.mkdir(parents=True)
+    for name in PACK_FILES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, destination / name, ignore=shutil.ignore_patterns("__pycache__", "making"))
+        else:
+            shutil.copy(ROOT / name, destination / name)
+    return destination
+
+
 @pytest.fixture(scope="session")
 def copy_pack() -> Callable[[Path], Path]:
     """Copies what a user installs into a folder, and nothing else."""
-
-    def copy(destination: Path) -> Path:
-        destination.mkdir(parents=True)
-        for name in PACK_FILES:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, destination / name, ignore=shutil.ignore_patterns("__pycache__", "making"))
-            else:
-                shutil.copy(ROOT / name, destination / name)
-        return destination
-
-    return copy
+    return copy_pack_to
 
 
 class HubHandler(BaseHTTPRequestHandler):

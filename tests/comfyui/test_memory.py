@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.comfyui.conftest import comfyui_python
+from tests.comfyui.headless import comfyui_python
 from tests.conftest import ROOT, comfyui_path
 
 MODES = ("dynamic", "legacy", "novram")
