@@ -1,4 +1,4 @@
-"""Random prompts in ComfyUI's API form: legal graphs of the pack's nodes, some inputs of which get what they never expect.
+"""Random prompts in ComfyUI's API form: legal graphs of the pack's nodes, with inputs that get what they do not expect.
 
 Each begins with the same few nodes (a model, a recording, a voice ...). ComfyUI keeps their results while they stand
 unchanged in every prompt, so a prompt mostly costs what its own nodes do.
@@ -51,6 +51,8 @@ QUICK: Mapping[str, Sequence[object]] = {
     "entries": ("nginx = engine x", "# nothing", "York = Yorrk"),
     "transcript": (SPOKEN,),
     "new_transcript": (SPOKEN.replace("everyone", "everybody"), SPOKEN.replace("thank you", "thanks")),
+    "folder": ("my_recordings", "hostile", "none (use the audio input)"),
+    "lora_name": ("my_omnivoice_lora.safetensors",),
     "words": ("everyone", "thank you"),
     "preset": ("draft", "voice"),
     "quality": ("quick",),
@@ -119,7 +121,7 @@ class Forger:
                 value = self._legal(name, types, options, sources)
                 if value is not None:
                     given[name] = value
-        for name in rng.sample([*self.kinds[kind]], min(rng.choice((0, 1, 1, 1, 2)), len(self.kinds[kind]))):
+        for name in rng.sample([*self.kinds[kind]], min(rng.choice((0, 0, 1, 1, 1, 2)), len(self.kinds[kind]))):
             types = self.kinds[kind][name][0]
             if "AUTOGROW" not in types:
                 given[name] = self._forged(types.split(",")[0])

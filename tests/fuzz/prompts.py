@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass, field
 
 import websocket
-from tests.fuzz.campaign import MAX_CPU_SECONDS, MAX_GROWTH_MIB, Campaign, Run
 
 from omnivoice import errors
 from omnivoice.errors import InputError
+from tests.fuzz.campaign import MAX_CPU_SECONDS, MAX_GROWTH_MIB, Campaign, Run
 from tests.fuzz.forged_graphs import COMMON, OWN, Forger
 from tests.fuzz.forged_values import names
 from tests.fuzz.watched_server import CANARY, TOKEN, WatchedServer
@@ -68,9 +68,11 @@ def attack(run: Run) -> None:
 class _Attack:
     def __init__(self, run: Run, server: WatchedServer):
         self.run, self.server, self.comfy = run, server, server.comfy
+        voice = {"class_type": "OmniVoiceSaveVoice", "inputs": {"voice": ["voice", 0], "name": "fuzz"}}
+        self._outcome(self.comfy.submit({**COMMON, "keep": voice}), WEDGED_SECONDS, spoil=False)
         self.forger = Forger(run.rng, self.comfy.get("/object_info"), server.outside)
         self.names = [name for name in names(server.outside) if isinstance(name, str)]
-        self.paths = [str(server.base), str(server.home), str(server.outside), str(self.comfy.tree), "/root", "/home/"]
+        self.paths = [str(server.base), str(server.home), str(self.comfy.tree), "/root", "/home/"]
         self.digest = ""
 
     def go(self) -> None:

@@ -73,9 +73,8 @@ class WatchedServer:
 
     def _rules(self, tree: Path) -> Mapping[str, object]:
         python = Path(headless.comfyui_python(tree))
-        code = (
-            "import json, sys, sysconfig as s; print(json.dumps([sys.prefix, sys.base_prefix, s.get_path('stdlib')]))"
-        )
+        places = "sys.prefix, sys.base_prefix, sysconfig.get_path('stdlib')"
+        code = f"import json, sys, sysconfig; print(json.dumps([{places}]))"
         told = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout
         source = [*json.loads(told), str(tree), str(self.base / "custom_nodes")]
         saving = [str(self.base / place) for place in SAVING]
