@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import torch
 from comfy_api.latest import ComfyExtension, io
+from server import PromptServer
 
 KINDS = ("none", "batch", "silent", "nan", "empty", "no_rate", "flat")
 
@@ -104,9 +105,26 @@ class PromptsSeen(io.ComfyNode):
             module.build_prompt = noted
 
 
+class Routes(io.ComfyNode):
+    """Node `Routes`: what the server answers to, as JSON: [method, path, module of the handler], each."""
+
+    @classmethod
+    def define_schema(cls):
+        return io.Schema(
+            node_id="Routes", display_name="Routes", category="audio", inputs=[], outputs=[io.String.Output()]
+        )
+
+    @classmethod
+    def execute(cls):
+        routes = PromptServer.instance.app.router.routes()
+        return io.NodeOutput(
+            json.dumps([(one.method, one.resource.canonical, one.handler.__module__) for one in routes])
+        )
+
+
 class OddExtension(ComfyExtension):
     async def get_node_list(self):
-        return [OddAudio, AudioList, PromptsSeen]
+        return [OddAudio, AudioList, PromptsSeen, Routes]
 
 
 async def comfy_entrypoint():

@@ -160,7 +160,7 @@ class _Attack:
         self._check_text(data.get("exception_message", ""), body, paths=True)
         self._check_text("\n".join(outcome.texts), body, paths=True)
         self._check_text(json.dumps(data, default=str), body, paths=False)
-        if ran.startswith(OWN) and outcome.deaf_seconds > MAX_CPU_SECONDS:
+        if self.run.timed and ran.startswith(OWN) and outcome.deaf_seconds > MAX_CPU_SECONDS:
             self.run.finding(body, f"{ran} does not hear Cancel", f"{outcome.deaf_seconds:.1f} s")
         if outcome.ended == "execution_error" and not node.startswith(OWN) and kind not in OURS:
             self.run.tally("errors of core nodes")
@@ -175,7 +175,7 @@ class _Attack:
         details = json.dumps({key: outcome.data.get(key) for key in ("exception_message", "traceback")}, indent=1)
         if kind not in OURS:
             self.run.finding(body, f"{kind} in {node}", details)
-        if outcome.node_seconds > MAX_CPU_SECONDS:
+        if self.run.timed and outcome.node_seconds > MAX_CPU_SECONDS:
             self.run.finding(body, f"{node} refuses slowly", f"{outcome.node_seconds:.1f} s\n{details}")
         if (grown := self.server.new_peak_mib()) > MAX_GROWTH_MIB:
             self.run.finding(body, f"{node} refuses with much memory", f"{grown:.0f} MiB\n{details}")
