@@ -139,7 +139,8 @@ class WatchedServer:
         """Send a file as the browser does, over one of that name; return the HTTP status, 0 if the server hung up."""
         fields = {"overwrite": "true", "type": kind, "subfolder": subfolder}
         parts = [
-            f'--x\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode() for k, v in fields.items()
+            f'--x\r\nContent-Disposition: form-data; name="{k}"\r\n\r\n{v}\r\n'.encode("utf-8", "replace")
+            for k, v in fields.items()
         ]
         shown = name.replace('"', "%22").replace("\r", "").replace("\n", "").encode("utf-8", "replace")
         head = b'--x\r\nContent-Disposition: form-data; name="image"; filename="' + shown + b'"\r\n'
