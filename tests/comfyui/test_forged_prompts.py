@@ -40,7 +40,12 @@ NULLS = [
     ("OmniVoiceDialogue", "script", {**SPOKEN, "names": "Anna"}, ("execution_success", [])),
     ("OmniVoiceSubtitles", "subtitles", SPOKEN, ("HTTP 400", ["subtitles: custom_validation_failed"])),
     ("OmniVoiceSynthesize", "text", SPOKEN, ("HTTP 400", ["text: custom_validation_failed"])),
-    ("OmniVoiceTimings", "timings", {}, ("HTTP 400", ["timings: required_input_missing"])),
+    (
+        "OmniVoiceTimings",
+        "timings",
+        {"format": "subtitles of words", "fps": 24.0},
+        ("execution_error", ["timings must be the timings output of a node or the JSON file of narrate, got 'None'"]),
+    ),
 ]
 
 
