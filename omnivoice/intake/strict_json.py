@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from os import PathLike
 from typing import NoReturn
 
@@ -14,6 +15,7 @@ from .paths import shown_name
 Json = object  # None, bool, int, float, str, list or dict: narrow it with isinstance
 
 _MAX_INT_DIGITS = 20
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: str | PathLike[str], *, limit: int) -> Json:
@@ -24,11 +26,13 @@ def read_json(path: str | PathLike[str], *, limit: int) -> Json:
 def parse_json(data: bytes, name: str) -> Json:
     """Return the parsed JSON; raises FileError, which calls the text `name`.
 
-    It must be UTF-8. Duplicate keys, NaN, Infinity and 1e999, integers of more than 20 digits, and nesting deeper than
-    the interpreter allows are refused.
+    It must be UTF-8. Duplicate keys, NaN, Infinity and 1e999, integers of more than 20 digits, halves of surrogate
+    pairs, and nesting deeper than the interpreter allows are refused.
     """
     try:
         parsed: Json = _DECODER.decode(data.decode("utf-8"))
+        if _SURROGATE.search(data):
+            _refuse_halves(parsed)
     except RecursionError:
         raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
@@ -53,6 +57,14 @@ def _finite_float(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
+
+
+def _refuse_halves(parsed: Json) -> None:
+    """Raise ValueError if a string has half of a surrogate pair, which an escape can write and UTF-8 cannot."""
+    try:
+        json.dumps(parsed, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("a string has half of a surrogate pair, which is not a character") from None
 
 
 def _short_int(text: str) -> int | float:

@@ -107,26 +107,15 @@ def _metadata(found: object, name: str) -> dict[str, str]:
     if not isinstance(found, dict):
         raise FileError(f"{name}: __metadata__ must be an object of strings")
     for key, value in found.items():
-        if not isinstance(value, str) or not _is_unicode(key) or not _is_unicode(value):
+        if not isinstance(value, str):
             raise FileError(f"{name}: __metadata__ must be an object of strings, {shown(key)} is not")
     return found
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether UTF-8 can encode `text`. It cannot encode lone surrogates, which JSON escapes allow."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _tensor_info(key: str, entry: object, name: str) -> TensorInfo:
     if len(key) > MAX_TENSOR_NAME_CHARS:
         raise FileError(f"{name}: tensor names must be at most {MAX_TENSOR_NAME_CHARS} characters, got {len(key)}")
     where = f"{name}: tensor {shown(key)}"
-    if not _is_unicode(key):
-        raise FileError(f"{where}: the name is not valid Unicode")
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         raise FileError(f"{where} must have exactly dtype, shape and data_offsets")
     dtype = entry["dtype"]

@@ -121,6 +121,10 @@ def test_a_file_that_grows_while_it_is_read(tmp_path: Path, monkeypatch: pytest.
         (b'["\xed\xa0\x80"]', "is not UTF-8"),
         (b"\xef\xbb\xbf[]", "is not valid JSON"),
         (b"[1] [2]", "is not valid JSON"),
+        (b'{"a": ["\\ud800"]}', "half of a surrogate pair"),
+        (b'{"a\\uDfFf": 1}', "half of a surrogate pair"),
+        (b'["\\ude00\\ud83d"]', "half of a surrogate pair"),
+        (b'["\\\\\\ud83d"]', "half of a surrogate pair"),
         (b"['a']", "is not valid JSON"),
         (b'["a\nb"]', "is not valid JSON"),
         (b"[1,]", "is not valid JSON"),
@@ -139,6 +143,7 @@ def test_strict_json(data: bytes, message: str, tmp_path: Path) -> None:
 def test_json_that_is_fine() -> None:
     assert parse_json(b' {"a": [1, -2, 0.5, null, true, "\xc3\xa9"]}\n', "x") == {"a": [1, -2, 0.5, None, True, "\xe9"]}
     assert parse_json(b"18446744073709551615", "x") == 2**64 - 1
+    assert parse_json(rb'["\ud83d\ude00", "\\ud83d"]', "x") == ["\U0001f600", "\\ud83d"]
 
 
 # ---------------------------------------------------------------- writing
