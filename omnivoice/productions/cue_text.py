@@ -5,11 +5,12 @@ WebVTT's `<v Alice>` says who speaks. What is read aloud from here on is `cue_tu
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ..text.markup import decoded_entities
 
 _DRAWING = re.compile(r"\{[^{}]{0,200}\\p[1-9][^{}]{0,200}\}(?P<strokes>[^{}]*)(?:\{[^{}]{0,200}\\p0[^{}]{0,200}\})?")
 _BRACES = re.compile(r"\{[ \t]*\\[^{}]*\}|\{[a-z]:[^{}]*\}", re.IGNORECASE)
@@ -58,7 +59,7 @@ def plain_cue(rows: Sequence[str], formatting: Counter[str]) -> CueText:
     end, voice = 0, None
     for tag in _VOICE.finditer(text):
         passages.append(Passage(text[end : tag.start()], voice))
-        end, voice = tag.end(), " ".join(html.unescape(tag["name"] or "").split()) or None
+        end, voice = tag.end(), " ".join(decoded_entities(tag["name"] or "").split()) or None
     passages.append(Passage(text[end:], voice))
     tidy = (Passage(_tidy(passage.text), passage.voice) for passage in passages)
     return CueText(tuple(passage for passage in tidy if passage.text), drawings)
@@ -73,5 +74,5 @@ def _kind(markup: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    rows = (" ".join(row.split()) for row in html.unescape(text).replace("\r", "\n").split("\n"))
+    rows = (" ".join(row.split()) for row in decoded_entities(text).replace("\r", "\n").split("\n"))
     return "\n".join(row for row in rows if row)

@@ -15,6 +15,7 @@ from typing import cast
 
 from ..intake.tables import load_table
 from ..intake.text_in import clean_text
+from .characters import STAND_INS
 from .removed import Removed
 
 SCENE_BREAK = "\n***\n"  # what <hr> means; see `pauses`
@@ -61,12 +62,13 @@ def without_markup(text: str, removed: Removed) -> str:
         end = token.end()
         if name in _names("hidden") and not token["slash"] and closings.get(name, -1) > end - 1:
             hidden = name
-    return _decoded("".join([*parts, text[end:]]))
+    return decoded_entities("".join([*parts, text[end:]]))
 
 
-def _decoded(text: str) -> str:
-    """Return `text` with its entities decoded; those of control and invisible characters become nothing."""
-    decoded = ENTITY.sub(lambda match: html.unescape(match[0]), text)
+def decoded_entities(text: str) -> str:
+    """Return `text` with its entities decoded; those of control and invisible characters and of stand-ins, which would
+    be tokens of the model, become nothing."""
+    decoded = ENTITY.sub(lambda match: STAND_INS.sub("", html.unescape(match[0])), text)
     return text if decoded == text else clean_text(decoded)
 
 

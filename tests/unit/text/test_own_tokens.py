@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from omnivoice import GenerationRequest, InputError, VoicePrompt
 from omnivoice.generate.plan import make_plan
+from omnivoice.productions.subtitle_parser import parse_subtitles
 from omnivoice.text.characters import FIRST_STAND_IN
 from omnivoice.text.clean import prompt_text
 from omnivoice.text.own_tokens import CONTROL_TOKENS, OwnToken, OwnTokens
@@ -181,6 +182,15 @@ def test_stand_ins_in_a_text_are_removed_and_named(tuned, tokenizer) -> None:
         made = plan(each, f"a{chr(FIRST_STAND_IN)}b and \U0010fffd more words")
         assert made.chunks[0].text == "ab and  more words"
         assert made.warnings == ("symbols that are not spoken were removed from the text: U+100000, U+10FFFD",)
+
+
+@pytest.mark.parametrize("entity", ["&#x100000;", "&#1048577;", "&#x10FFFD;", "&#x10ffff;"])
+def test_an_entity_is_no_stand_in(tuned, tokenizer, entity) -> None:
+    for each in (tuned, tokenizer):
+        assert plan(each, f"one {entity}two words").chunks[0].text == "one two words"
+        assert spoken_ids(each, f"one {entity}two words") == spoken_ids(each, "one two words")
+    (cue,) = parse_subtitles(f"0:0:1 --> 0:0:2\none {entity}two", (), TextRules(tuned.own)).cues
+    assert cue.text == "one two"
 
 
 def test_only_tokens_need_a_duration(tuned) -> None:
