@@ -1,13 +1,16 @@
-"""Which torch, dtype and device to compute with; how dtypes are spelled in nodes, on the command line and in TOML."""
+"""Which torch, dtype and device to compute with, how dtypes are spelled, and what a failing device means in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 import torch
+from torch.cuda import OutOfMemoryError
 
-from .errors import OmniVoiceError
+from .errors import DeviceError, DeviceMemoryError, OmniVoiceError
 from .ops import cpu_has_fast_bf16
 
 TORCH_VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])  # such as (2, 4)
@@ -18,6 +21,37 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 )
 COMPUTE_DTYPES = (*DTYPES.values(), torch.float64)  # what the engine can run in; float64 is for tests
+LESS_AT_A_TIME = (
+    "close other programs that use it, unload other models, or give it less at a time: a lower chunk_seconds, a "
+    "shorter recording of the voice"
+)
+TRAIN_WITH_LESS = "close other programs that use it, lower batch_tokens, or turn gradient_checkpointing on"
+# After these, every call to the device fails until the process ends.
+_BROKEN = re.compile(
+    r"(CUDA|HIP) error: .*(device-side assert|illegal|misaligned|launch failure|uncorrectable|hardware|lost)"
+)
+_FULL = "DefaultCPUAllocator: "  # torch has no error of its own for a CPU
+
+
+@contextlib.contextmanager
+def device_errors_in_words(device: torch.device, advice: str = LESS_AT_A_TIME) -> Iterator[None]:
+    """Raise torch's errors about memory on `device` as a DeviceMemoryError with the advice, and those after which the
+    device is of no more use as a DeviceError. All other errors pass."""
+    try:
+        yield
+    except DeviceMemoryError:
+        raise
+    except OutOfMemoryError as error:
+        raise DeviceMemoryError(f"{device} is out of memory: {advice}") from error
+    except RuntimeError as error:
+        if _FULL in str(error):
+            raise DeviceMemoryError(f"{device} is out of memory: {advice}") from error
+        if broken := _BROKEN.search(str(error)):
+            raise DeviceError(
+                f"{device} has failed ({broken[0]}), and nothing can run on it in this process: restart ComfyUI, or "
+                "run the command again"
+            ) from error
+        raise
 
 
 def check_torch() -> None:

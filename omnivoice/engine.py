@@ -36,7 +36,6 @@ from .generate.graphs import StepGraphs
 from .generate.items import naming_item
 from .generate.plan import checked_request, limited, make_plan
 from .generate.recommended import with_recommended
-from .generate.retry import memory_in_words
 from .generate.run import Runner
 from .generate.sample import Sampler
 from .generate.voices import check_voice, encode_voice, voice_of_speech
@@ -160,7 +159,8 @@ class Engine:
         """Return a voice made from a recording [C, N] of any rate; `text` is its transcript.
 
         Raises AudioError for a recording that cannot be a reference. The voice's `warnings` list what is unusual
-        about the recording, and a transcript that is missing or does not fit its length.
+        about the recording, and a transcript that is missing or does not fit its length. Raises DeviceMemoryError if
+        memory runs out.
         """
         return encode_voice(self.codec, waveform, text, self.rules)
 
@@ -241,7 +241,7 @@ class Engine:
         speeches, texts = [], [plan.request.text for plan in plans]
         for index, (plan, chunks) in enumerate(zip(plans, codes)):
             notes = (*plan.notes, graphs) if graphs else plan.notes
-            with naming_item(index, texts), memory_in_words(self.codec.device):
+            with naming_item(index, texts):
                 told = {name: getattr(plan, name) for name in ("respelled", "normalised", "used_entries")}
                 speeches.append(replace(self._finish(plan, chunks), notes=notes, **told))
         return speeches

@@ -53,5 +53,9 @@ class ProcessError(OmniVoiceError):
     """Another process of the same run has ended, so this one cannot go on."""
 
 
+class DeviceError(OmniVoiceError):
+    """The device has failed, and this process can compute nothing more on it."""
+
+
 class DeviceMemoryError(OmniVoiceError, OutOfMemoryError):
     """The device has too little memory for a run. Hosts that free memory when torch runs out of it do so here too."""

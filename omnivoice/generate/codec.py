@@ -15,6 +15,7 @@ from torch import Tensor
 from ..codec import CodecDecoder, CodecEncoder
 from ..codec.quantizer import codebook_fingerprint
 from ..config import CodecConfig
+from ..devices import device_errors_in_words
 from ..errors import NumericError
 from ..ops import Ops
 from ..weights import load_codec_decoder, load_codec_encoder
@@ -53,12 +54,17 @@ class Codec:
         return codebook_fingerprint(self.decoder.quantizer)
 
     def encode(self, samples: Tensor) -> Tensor:
-        """Samples [1, N] float32 at 24 kHz -> codes [K, T] int64 on the CPU."""
-        return self.encoder.encode(samples.to(self.device)).cpu()
+        """Samples [1, N] float32 at 24 kHz -> codes [K, T] int64 on the CPU. Raises as `decode` does for devices."""
+        with device_errors_in_words(self.device):
+            return self.encoder.encode(samples.to(self.device)).cpu()
 
     def decode(self, codes: Tensor, *, windows: bool = True) -> Tensor:
-        """Codes [K, T] -> samples [1, N] float32 on the CPU. Raises NumericError if they are not finite."""
-        samples = self.decoder.decode(codes.to(self.device), windows=windows).cpu()
+        """Codes [K, T] -> samples [1, N] float32 on the CPU.
+
+        Raises NumericError if they are not finite, DeviceMemoryError if memory runs out, DeviceError.
+        """
+        with device_errors_in_words(self.device):
+            samples = self.decoder.decode(codes.to(self.device), windows=windows).cpu()
         if not bool(torch.isfinite(samples).all()):
             raise NumericError(
                 f"the codec produced NaN or Inf in {torch.float32} on {self.device.type}: check the model's "

@@ -6,15 +6,14 @@ caught, and the tokens stay the same, since the noise is drawn before and the sp
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.cuda import OutOfMemoryError
 
+from ..devices import LESS_AT_A_TIME, device_errors_in_words
 from ..errors import DeviceMemoryError
 from ..types import OnStep, Sampling
 from .noise import ItemNoise
@@ -22,20 +21,7 @@ from .pack import Item
 from .sample import Sampler
 
 Split = Callable[[Sequence[Item], Sampling, int], list[list[int]]]  # items, settings, most rows -> indices by batch
-WHAT_TO_DO = (
-    "close other programs that use it, unload other models, or give it less at a time: a lower chunk_seconds, a "
-    "shorter recording of the voice"
-)
 _LOG = logging.getLogger("omnivoice_nodes")
-
-
-@contextlib.contextmanager
-def memory_in_words(device: torch.device) -> Iterator[None]:
-    """Raise torch's error about memory on `device` as a DeviceMemoryError, for work that cannot be divided."""
-    try:
-        yield
-    except OutOfMemoryError as error:
-        raise DeviceMemoryError(f"{device} is out of memory: {WHAT_TO_DO}") from error
 
 
 @dataclass
@@ -52,7 +38,8 @@ class Work:
     most_rows: int = 0
 
     def sample(self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling) -> list[Tensor]:
-        """Return the codes of each item of a batch; raises DeviceMemoryError if memory runs out again."""
+        """Return the codes of each item of a batch; raises DeviceMemoryError if memory runs out again, and
+        DeviceError if the device has failed."""
         if not self.most_rows:
             before = self.done
             codes = self._try(items, noises, sampling)
@@ -66,7 +53,7 @@ class Work:
             codes = self._try([items[i] for i in batch], [noises[i] for i in batch], sampling)
             if codes is None:
                 raise DeviceMemoryError(
-                    f"{self.sampler.device} is out of memory, even with half as much at a time: {WHAT_TO_DO}"
+                    f"{self.sampler.device} is out of memory, even with half as much at a time: {LESS_AT_A_TIME}"
                 )
             results += codes
         return results
@@ -74,7 +61,8 @@ class Work:
     def _try(self, items: Sequence[Item], noises: Sequence[ItemNoise], sampling: Sampling) -> list[Tensor] | None:
         """Return the codes, or None if memory runs out. The error is gone then, and with it all it kept in memory."""
         try:
-            return self.sampler.sample(items, noises, sampling, self._advance)
+            with device_errors_in_words(self.sampler.device):
+                return self.sampler.sample(items, noises, sampling, self._advance)
         except OutOfMemoryError:
             return None
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..devices import device_errors_in_words
 from ..errors import InputError
 from ..text.prompt import build_prompt
 from ..text.tokenizer import TextTokenizer
@@ -26,7 +27,7 @@ from .filling_loss import UNGUIDED, OpenedSpeech, opened_losses
 from .noise import ItemNoise, fill_noise, item_noise, seeded_generator
 from .pack import Item
 from .plan import check_work
-from .retry import Work, memory_in_words
+from .retry import Work
 from .sample import Sampler
 
 Job = tuple[int, int]  # (plan, chunk)
@@ -72,7 +73,7 @@ class Runner:
         """Return what `opened_losses` returns, in batches. on_step gets (recordings done, all recordings)."""
         found: list[Tensor] = []
         for batch in self._batches([each.item for each in speech], UNGUIDED, self.rows_per_batch):
-            with memory_in_words(self.sampler.device):
+            with device_errors_in_words(self.sampler.device):
                 found += opened_losses(self.sampler, [speech[i] for i in batch])
             if on_step is not None:
                 on_step(len(found), len(speech))

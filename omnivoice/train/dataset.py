@@ -18,6 +18,7 @@ import torch
 from ..audio.training_clip import VERSION, prepare_clip
 from ..codec import CodecEncoder
 from ..constants import FRAME_RATE
+from ..devices import device_errors_in_words
 from ..errors import FileError, InputError
 from ..intake.audio_files import read_audio
 from ..intake.limits import MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
@@ -149,7 +150,8 @@ class _Reader:
                 audio = read_audio(audio, require_complete=True, on_read=self.on_read)
             samples = prepare_clip(audio)
             _check(shielded, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
-            codes = self.encoder.encode(samples.to(self.device)).cpu()
+            with device_errors_in_words(self.device, "close other programs that use it"):
+                codes = self.encoder.encode(samples.to(self.device)).cpu()
             self.store.write(content, codes)
         else:
             _check(shielded, row.clean_start, codes.shape[1])

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from ..devices import TRAIN_WITH_LESS, device_errors_in_words
 from ..errors import CheckpointError, InputError, NumericError
 from .batches import Cursor, Source, label_counts, split_evenly
 from .masking import IGNORED, Example, generators
@@ -112,7 +113,8 @@ class Trainer:
         examples, cursor = self.source.take(
             self.cursor, tokens=settings.batch_tokens * batches, clips=settings.batch_size * batches
         )
-        loss, norm = self.learn(examples)
+        with device_errors_in_words(self.model.device, TRAIN_WITH_LESS):
+            loss, norm = self.learn(examples)
         finite = math.isfinite(loss) and math.isfinite(norm)
         self.cursor, self.skipped = cursor, 0 if finite else self.skipped + 1
         rows = sum(example.length for example in examples)
@@ -173,9 +175,9 @@ class Trainer:
         parts = split_evenly(examples, -(-rows // self.settings.batch_tokens) * self.world.size)
         total = torch.zeros((), device=self.model.device)
         self.model.eval()
-        for part in parts[self.world.rank :: self.world.size]:
-            if part:
-                total += self.model(part, counts)
+        with device_errors_in_words(self.model.device, TRAIN_WITH_LESS):
+            for part in parts[self.world.rank :: self.world.size]:
+                total += self.model(part, counts) if part else 0
         return float(self.world.sum(total))
 
     def _synchronized(self, *, last: bool) -> contextlib.AbstractContextManager[None]:
