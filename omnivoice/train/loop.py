@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 
 from ..errors import FileError, InputError
-from .run import RunFolder
+from .run import Made, RunFolder
 from .trainer import StepReport, Trainer
 from .words import OnWords
 
@@ -117,13 +117,14 @@ class _Faults:
     def __init__(self) -> None:
         self.first = ""
 
-    def of(self, write: Callable[[], None]) -> None:
-        """Call `write`; a FileError is kept and logged."""
+    def of(self, write: Callable[[], Made]) -> Made | None:
+        """Return `write()`, None after a FileError, which is kept and logged."""
         try:
-            write()
+            return write()
         except FileError as error:
             _LOG.warning("%s", error)
             self.first = self.first or str(error)
+            return None
 
 
 def _due(every: int, trainer: Trainer) -> bool:
@@ -204,10 +205,12 @@ def _validate(
         entry["words_right"] = share
     better = loss < trainer.best or (math.isfinite(loss) and trainer.words.kept_fallen(points))
     if better and not (points and trainer.words.fallen(points)):
-        if folder:
-            faults.of(partial(folder.save_best, trainer))
-        if not faults.first:  # else the file still holds the weights of the best before
-            trainer.best, trainer.stale, trainer.words.kept = loss, 0, trainer.words.last
+        lost = folder is not None and not faults.of(partial(folder.save_best, trainer))
+        if not trainer.world.any(lost, trainer.model.device):
+            trainer.best, trainer.words.kept = loss, trainer.words.last
+        trainer.stale = (
+            0  # though the file may still hold the weights of the best before, which later ones then replace
+        )
     else:
         trainer.stale += 1
     if folder:

@@ -154,8 +154,8 @@ class RunFolder:
         states = max(1, KEPT + 1 - len(self.states()))  # the oldest is deleted after the next one is written
         check_space(self.folder, 3 * states * weights + weights, action="written")  # AdamW has two moments
 
-    def save_best(self, trainer: Trainer) -> None:
-        """Write the weights as the best so far; if that fails, warn. Raises DiskFullError."""
+    def save_best(self, trainer: Trainer) -> bool:
+        """Write the weights as the best so far and return whether that worked; if not, warn. Raises DiskFullError."""
         weights = {name: t for name, t in trainer.state()[0].items() if name.startswith("weights.")}
         try:
             _discard_torn(self.folder / BEST)
@@ -163,7 +163,9 @@ class RunFolder:
         except DiskFullError:
             raise
         except FileError as error:
-            _LOG.warning("the best weights could not be written: %s", error)
+            _LOG.warning("the best weights could not be written, the file has earlier ones: %s", error)
+            return False
+        return True
 
     def best(self) -> tuple[dict[str, Tensor], int] | None:
         """Return the weights of the lowest validation loss, by the checkpoint's names, and their step; or None.

@@ -16,6 +16,7 @@ from omnivoice.intake import files
 from omnivoice.train.loop import Outcome, train
 from omnivoice.train.results import write_loras
 from omnivoice.train.run import RunFolder, open_run, read_state
+from omnivoice.train.state_files import write_state
 from omnivoice.train.trainer import Trainer
 from omnivoice.weights.lora_read import read_lora
 from tests.unit.train.training_fixtures import tiny_trainer
@@ -173,6 +174,29 @@ def test_a_small_disk_holds_what_was_learnt(
     assert lora.changes and kept >= outcome.step - 1
     (tmp_path / "anna.safetensors").unlink()
     resumed(tmp_path, whole[0])
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EACCES])
+def test_best_weights_that_could_not_be_written_are_not_taken_for_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """The second validation is worse than the first, but better than what is on the disk: nothing."""
+    trainer, opened = begin(tmp_path)
+    losses, tried = iter([1.0, 2.0]), list[Path]()
+
+    def write(path: Path, *content: object) -> None:
+        tried.append(path)
+        if tried.count(path) == 1 and path.name == "best.safetensors":
+            raise files.write_error(path, 0, OSError(code, os.strerror(code)))
+        write_state(path, *content)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trainer, "validate", lambda: next(losses))
+    monkeypatch.setattr("omnivoice.train.run.write_state", write)
+    assert train(trainer, opened) == Outcome("finished", STEPS)
+    assert "the best weights could not be written, the file has earlier ones: cannot write" in caplog.text
+    assert (trainer.best, trainer.stale) == (2.0, 0)
+    best = opened.best()
+    assert best is not None and best[1] == STEPS
 
 
 def test_a_disk_too_full_to_begin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
