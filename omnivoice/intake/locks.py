@@ -14,7 +14,8 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from os import PathLike
 from types import TracebackType
 
@@ -26,6 +27,7 @@ from .strict_json import parse_json
 
 _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK})
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
+_WAIT_SECONDS = 0.1
 _LOCKED_BYTE = 1 << 30  # on Windows; behind the text, since nobody else can read a locked byte there
 _LOG = logging.getLogger("omnivoice_nodes")
 
@@ -88,15 +90,28 @@ def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
 
 
 @contextlib.contextmanager
-def only_run(folder: str | PathLike[str], name: str = "in-use.lock") -> Iterator[None]:
-    """Hold the lock on a folder and remove its file at the end; raises what `lock_folder` raises."""
+def only_run(
+    folder: str | PathLike[str], name: str = "in-use.lock", *, on_wait: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold the lock on a folder and remove its file at the end; raises what `lock_folder` raises.
+
+    on_wait: wait while another run holds it, and call this meanwhile, ten times a second; it may raise to cancel.
+    """
     where = as_path(folder) / name
-    with lock_folder(folder, name):
+    with lock_folder(folder, name) if on_wait is None else _awaited_lock(folder, name, on_wait):
         try:
             yield
         finally:
             with contextlib.suppress(OSError):  # Windows removes no open file; there it stays
                 os.unlink(where)
+
+
+def _awaited_lock(folder: str | PathLike[str], name: str, on_wait: Callable[[], None]) -> FolderLock:
+    while True:
+        with contextlib.suppress(LockedError):
+            return lock_folder(folder, name)
+        on_wait()
+        time.sleep(_WAIT_SECONDS)
 
 
 def _is_at(handle: int, where: str | PathLike[str]) -> bool:

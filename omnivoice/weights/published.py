@@ -6,7 +6,7 @@ replaced, because it may be somebody's fine-tune. `manifest.json` is the list; `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -18,10 +18,12 @@ from ..intake.downloads import PUBLIC_HUB, check_hub, download_file, part_bytes
 from ..intake.files import sha256_of
 from ..intake.folders import check_space, make_folder
 from ..intake.limits import shown, shown_size
+from ..intake.locks import only_run
 from ..intake.tables import load_table
 
 OnProgress = Callable[[int, int], None]  # bytes received or checked so far, bytes in total; may raise to cancel
 _OnBytes = Callable[[int], None]
+LOCK = "download.lock"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ class PublishedModel:
         )
 
 
+_File = tuple[PublishedFile, _OnBytes]
+
+
 def published_models() -> dict[str, PublishedModel]:
     """Return the models by name, in the order of the list."""
     table = cast("dict[str, dict[str, dict[str, Any]]]", load_table("weights/manifest.json"))
@@ -86,11 +91,27 @@ def published_model(name: object) -> PublishedModel:
 def download_model(model: PublishedModel, folder: Path, *, place: str, on_progress: OnProgress) -> tuple[str, ...]:
     """Download the files missing from `folder`, check all of them, and return a line about each.
 
-    If no file is missing, the network is not used. place: what messages call the folder. Raises FileError, which says
-    what to do. An exception that `on_progress` raises passes through; the next call resumes.
+    If no file is missing, the network is not used. While another run downloads into the folder, this one waits, and
+    then uses its files. place: what messages call the folder. Raises FileError, which says what to do. An exception
+    that `on_progress` raises passes through; the next call resumes.
     """
+    lines, missing = _sorted_out(_with_progress(model, on_progress), folder, place)
+    if not missing:
+        return tuple(lines)
+    try:
+        check_hub()
+        with only_run(make_folder(folder), LOCK, on_wait=partial(missing[0][1], 0)):
+            more, missing = _sorted_out(missing, folder, place)
+            _download_missing(model, folder, missing)
+    except FileError as error:
+        raise FileError(f"{error}. Run this again to resume. {model.manual_steps(place)}") from error
+    return (*lines, *more, *(f"{file.path}: downloaded, {shown_size(file.size)}" for file, _ in missing))
+
+
+def _sorted_out(files: Sequence[_File], folder: Path, place: str) -> tuple[list[str], list[_File]]:
+    """Return (a line about each file that is there, the files that are missing); raises FileError for another file."""
     lines, missing = [], []
-    for file, on_bytes in _with_progress(model, on_progress):
+    for file, on_bytes in files:
         if not (folder / file.path).exists():
             missing.append((file, on_bytes))
         elif _is_as_published(folder / file.path, file, on_bytes):
@@ -100,15 +121,10 @@ def download_model(model: PublishedModel, folder: Path, *, place: str, on_progre
                 f"{file.path} in {place} differs from the published file: rename the folder if the file is yours, or "
                 "remove the file if it is from a broken download; then run this again"
             )
-    if missing:
-        try:
-            _download_missing(model, folder, missing)
-        except FileError as error:
-            raise FileError(f"{error}. Run this again to resume. {model.manual_steps(place)}") from error
-    return (*lines, *(f"{file.path}: downloaded, {shown_size(file.size)}" for file, _ in missing))
+    return lines, missing
 
 
-def _with_progress(model: PublishedModel, on_progress: OnProgress) -> list[tuple[PublishedFile, _OnBytes]]:
+def _with_progress(model: PublishedModel, on_progress: OnProgress) -> list[_File]:
     """Return each file with a callback that adds the bytes of the files before it."""
     starts = accumulate((file.size for file in model.files), initial=0)
     return [(file, partial(_report, on_progress, start, model.size)) for file, start in zip(model.files, starts)]
@@ -122,8 +138,7 @@ def _is_as_published(path: Path, file: PublishedFile, on_bytes: _OnBytes) -> boo
     return path.is_file() and path.stat().st_size == file.size and sha256_of(path, on_bytes) == file.sha256
 
 
-def _download_missing(model: PublishedModel, folder: Path, missing: list[tuple[PublishedFile, _OnBytes]]) -> None:
-    check_hub()
+def _download_missing(model: PublishedModel, folder: Path, missing: Sequence[_File]) -> None:
     for file, _ in missing:
         make_folder((folder / file.path).parent)
     remaining = sum(max(file.size - part_bytes(folder / file.path), 0) for file, _ in missing)

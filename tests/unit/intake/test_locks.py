@@ -145,6 +145,31 @@ def test_only_run_removes_its_file_and_holds_the_lock_meanwhile(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_run_can_wait_for_another_process(holder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_WAIT_SECONDS", 0.001)
+    waited: list[int] = []
+
+    def on_wait() -> None:
+        waited.append(1)
+        if len(waited) == 3:
+            holder.kill()
+            holder.wait()
+
+    with only_run(tmp_path, NAME, on_wait=on_wait), pytest.raises(LockedError):
+        lock_folder(tmp_path, NAME)
+    assert len(waited) == 3 and list(tmp_path.iterdir()) == []
+
+
+def test_waiting_can_be_cancelled(holder, tmp_path: Path) -> None:
+    def cancel() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), only_run(tmp_path, NAME, on_wait=cancel):
+        pass
+    with pytest.raises(LockedError, match=f"in use by process {holder.pid} on "):
+        lock_folder(tmp_path, NAME)
+
+
 def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would be a lock on nothing, and a third run would get one of its own."""
     take, calls = locks._take, list[int]()

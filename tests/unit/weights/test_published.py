@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from omnivoice.errors import FileError, InputError
+from omnivoice.intake import locks
+from omnivoice.intake.locks import lock_folder
 from omnivoice.weights import published
 from omnivoice.weights.published import download_model, published_model, published_models
 
@@ -70,6 +77,63 @@ def test_only_what_is_missing_is_fetched(model, hub, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(hub.files["config.json"])
     assert fetch(model, tmp_path)[0] == "config.json: already here"
     assert [path for path, _, _ in hub.seen] == [hub.prefix + "audio_tokenizer/model.safetensors"]
+
+
+def test_a_second_download_waits_and_uses_what_the_first_one_got(
+    model, hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_WAIT_SECONDS", 0.001)
+    progress: list[tuple[int, int]] = []
+
+    def on_progress(done: int, total: int) -> None:
+        progress.append((done, total))
+        if len(progress) == 3:  # the other one has got a file, and is stopped
+            (tmp_path / "config.json").write_bytes(hub.files["config.json"])
+            held.release()
+
+    with lock_folder(tmp_path, published.LOCK) as held:
+        lines = download_model(model, tmp_path, place="x", on_progress=on_progress)
+    assert lines == ("config.json: already here", "audio_tokenizer/model.safetensors: downloaded, 3.07 MB")
+    assert [path for path, _, _ in hub.seen] == [hub.prefix + "audio_tokenizer/model.safetensors"]
+    assert sorted(os.listdir(tmp_path)) == ["audio_tokenizer", "config.json"]
+
+
+def test_cancel_ends_the_wait_for_another_download(model, hub, tmp_path: Path) -> None:
+    def cancel(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with lock_folder(tmp_path, published.LOCK), pytest.raises(ZeroDivisionError):
+        download_model(model, tmp_path, place="x", on_progress=cancel)
+    assert hub.seen == []
+
+
+DOWNLOAD = """
+import json, sys
+from pathlib import Path
+from omnivoice.weights import published
+published.load_table = lambda _: json.loads(sys.argv[2])
+sys.stdin.readline()
+model, folder = published.published_model("OmniVoice"), Path(sys.argv[1])
+print(json.dumps(published.download_model(model, folder, place="x", on_progress=lambda *_: None)))
+"""
+
+
+def test_two_processes_download_each_file_once(published: dict, hub, root: Path, tmp_path: Path) -> None:
+    hub.files["audio_tokenizer/model.safetensors"] = data = bytes(range(256)) * 40_000  # two blocks of the library
+    file = published["models"]["OmniVoice"]["files"][1]
+    file.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
+    command = [sys.executable, "-c", DOWNLOAD, str(tmp_path / "model"), json.dumps(published)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, **pipes) for _ in range(2)]
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    reports = [json.loads(process.communicate()[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert sorted(line.split()[1] for report in reports for line in report) == ["already"] * 2 + ["downloaded,"] * 2
+    assert sorted(path for path, _, _ in hub.seen) == sorted(hub.prefix + path for path in hub.files)
+    found = {str(path.relative_to(tmp_path / "model")): path.read_bytes() for path in tmp_path.rglob("*.*")}
+    assert found == hub.files
 
 
 @pytest.mark.parametrize("other", [b"", b'{"a": 2}', b"longer than that"])
