@@ -26,7 +26,7 @@ from time import monotonic
 from typing import BinaryIO, cast
 
 from ..errors import FileError, InputError
-from .files import file_size, remove_file, sha256_of, sync_folder
+from .files import file_size, remove_file, sha256_of, sync_folder, write_error
 from .limits import MIB, shown_size
 from .paths import shown_name
 
@@ -269,7 +269,7 @@ def _open_part(path: Path, size: int) -> Iterator[_PartFile]:
     try:
         handle = os.open(path, flags, 0o666)
     except OSError as error:
-        raise FileError(f"cannot write {shown_name(path)}: {error.strerror}; choose another folder") from error
+        raise write_error(path, 0, error) from error
     # Unbuffered: a buffer would be written when the file is closed, too late to report a full disk.
     with FileIO(handle, "r+") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -288,7 +288,7 @@ def _finish(part: Path, target: Path) -> None:
             raise FileError(f"{shown_name(target)} appeared during the download: remove it or its {PART} file")
         os.rename(part, target)
     except OSError as error:
-        raise FileError(f"cannot write {shown_name(target)}: {error.strerror}") from error
+        raise write_error(target, 0, error) from error
     sync_folder(target.parent)
 
 
@@ -297,4 +297,4 @@ def _write_error(name: str, missing: int, error: OSError) -> FileError:
         return FileError(
             f"the disk is full: {shown_size(missing)} of {name} are still missing; make room, then run it again"
         )
-    return FileError(f"cannot write {name}{PART}: {error.strerror}")
+    return write_error(Path(f"{name}{PART}"), 0, error)

@@ -52,7 +52,7 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BufferedReader, in
     except (OSError, ValueError) as error:
         if os.path.isdir(where):
             raise FileError(f"{name} is a folder, not a file") from None
-        raise FileError(f"cannot open {name}: {getattr(error, 'strerror', 'the path is not valid')}") from error
+        raise _read_error("open", name, error) from error
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
@@ -62,9 +62,15 @@ def open_regular(path: str | PathLike[str]) -> Iterator[tuple[BufferedReader, in
         with os.fdopen(handle, "rb", closefd=False) as file:
             yield file, status.st_size
     except OSError as error:
-        raise FileError(f"cannot read {name}: {error.strerror}") from error
+        raise _read_error("read", name, error) from error
     finally:
         os.close(handle)
+
+
+def _read_error(verb: str, name: str, error: OSError | ValueError) -> FileError:
+    code, reason = getattr(error, "errno", None), getattr(error, "strerror", "the path is not valid")
+    advice = "change its permissions" if code in (errno.EACCES, errno.EPERM) else "check its disk, or use a copy of it"
+    return FileError(f"cannot {verb} {name}: {reason}: {advice if code else 'check it'}")
 
 
 def read_bytes(path: str | PathLike[str], *, limit: int) -> bytes:
@@ -143,7 +149,7 @@ def append_line(path: str | PathLike[str], line: str, *, flush: bool = False) ->
                 _append(file, data)
                 if flush:
                     os.fsync(file.fileno())
-            except OSError:
+            except BaseException:
                 with contextlib.suppress(OSError):
                     file.truncate(size)  # no part of a line for the next one to be glued to
                 raise
@@ -180,7 +186,7 @@ def write_parts_atomic(
             _write_synced(temp, parts)
             written = _replace(temp, where) if overwrite else _move_without_replacing(temp, where)
         finally:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # what cannot be removed now is removed after a day
                 os.unlink(temp)
     except OSError as error:
         raise write_error(where, size, error) from error
@@ -267,7 +273,8 @@ def write_error(path: Path, size: int, error: OSError) -> FileError:
         errno.EEXIST: "a file of that name exists already: choose another name",
         errno.ENOENT: "its folder does not exist: create it first",
     }
-    return FileError(f"cannot write {shown_name(path)}: {reasons.get(error.errno or 0, error.strerror)}")
+    reason = reasons.get(error.errno or 0, f"{error.strerror}: check the disk, or choose another folder")
+    return FileError(f"cannot write {shown_name(path)}: {reason}")
 
 
 def discard_output() -> None:

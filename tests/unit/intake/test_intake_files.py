@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from omnivoice.errors import FileError
+from omnivoice.errors import DiskFullError, FileError
 from omnivoice.intake import files
 from omnivoice.intake.files import file_stamp, open_regular, read_bytes, remove_file, sha256_of, write_atomic
 from omnivoice.intake.limits import MIB
@@ -44,6 +44,51 @@ def test_read_bytes(tmp_path: Path) -> None:
         read_bytes(tmp_path / ("x" * 5000), limit=4)
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (errno.EACCES, "Permission denied: change its permissions"),
+        (errno.EPERM, "Operation not permitted: change its permissions"),
+        (errno.EIO, "Input/output error: check its disk, or use a copy of it"),
+        (errno.ESTALE, ".*: check its disk, or use a copy of it"),
+    ],
+)
+def test_a_file_that_cannot_be_opened_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, advice: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    (tmp_path / "a").write_bytes(b"12345")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(FileError, match=f"^cannot open a: {advice}$"):
+        read_bytes(tmp_path / "a", limit=9)
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.EROFS])
+def test_a_temporary_that_cannot_be_removed_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, *, overwrite: bool
+) -> None:
+    """The file is written, or the reason why it is not is told; what stays behind is collected a day later."""
+
+    def refuse(path: object, **_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        assert write_atomic(tmp_path / "a", NEW, overwrite=overwrite) == tmp_path / "a"
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DiskFullError, match="the disk is full"):
+            write_atomic(tmp_path / "b", NEW, overwrite=overwrite)
+    assert (tmp_path / "a").read_bytes() == NEW and not (tmp_path / "b").exists()
+    left = [name for name in names(tmp_path) if name != "a"]
+    assert left and all(files._TEMP.fullmatch(name) for name in left)
+
+
 def test_a_folder_where_it_cannot_even_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def windows(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -55,7 +100,7 @@ def test_a_folder_where_it_cannot_even_be_opened(tmp_path: Path, monkeypatch: py
 
 def test_an_error_of_the_disk_while_reading(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    with pytest.raises(FileError, match=r"^cannot read a: bad sector$"), open_regular(tmp_path / "a"):
+    with pytest.raises(FileError, match=r"^cannot read a: bad sector: check its disk"), open_regular(tmp_path / "a"):
         raise OSError(errno.EIO, "bad sector")
 
 
@@ -182,7 +227,7 @@ def test_long_and_foreign_names(tmp_path: Path) -> None:
         (errno.ENOSPC, r"the disk is full, 6 KB are needed: make room$"),
         (errno.EROFS, r"write-protected: choose another folder$"),
         (errno.EACCES, r"write-protected: choose another folder$"),
-        (errno.EIO, r"^cannot write a: "),
+        (errno.EIO, r"^cannot write a: Input/output error: check the disk, or choose another folder$"),
     ],
 )
 def test_messages_of_failed_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, message: str) -> None:
@@ -428,6 +473,39 @@ def test_two_writers_of_one_new_name_never_overwrite(
         children.append(child)
     won = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children)
     assert won == 50 and len(names(tmp_path)) == 50
+
+
+@needs_posix
+@pytest.mark.parametrize("held", [False, True])
+def test_two_processes_with_one_prefix_lose_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """Each writes 200 files under the next free number. held: or under the sibling that the writer itself chooses."""
+    if held:
+
+        def blocked(*_: object) -> None:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+        monkeypatch.setattr(os, "replace", blocked)
+        monkeypatch.setattr(files, "_REPLACE_WAIT_SECONDS", 0)
+        monkeypatch.setattr(files, "_MAX_SIBLINGS", 1000)
+    count, children = 50 if held else 200, []
+    for worker in range(2):
+        child = os.fork()
+        if child == 0:
+            own = 0
+            for number in range(1, 10_000):
+                path = tmp_path / ("speech.wav" if held else f"speech-{number}.wav")
+                with contextlib.suppress(FileError):
+                    write_atomic(path, f"{worker} {own}".encode(), overwrite=held)
+                    own += 1
+                if own == count:
+                    os._exit(0)
+            os._exit(1)
+        children.append(child)
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0]
+    found = sorted((tmp_path / name).read_text() for name in names(tmp_path))
+    assert found == sorted(f"{worker} {number}" for worker in range(2) for number in range(count))
 
 
 def test_the_folder_is_synced_after_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
