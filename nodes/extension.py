@@ -10,6 +10,7 @@ from .dataset import Dataset
 from .design import VoiceDesignAttributes
 from .dialogue import Dialogue
 from .dictionary import PronunciationDictionary
+from .disclose import Disclose
 from .download import Download
 from .edit import EditSpeech
 from .load import LoadOmniVoice
@@ -65,4 +66,5 @@ class OmniVoiceExtension(ComfyExtension):
             Takes,
             EditSpeech,
             Redo,
+            Disclose,
         ]

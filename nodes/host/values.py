@@ -141,7 +141,10 @@ def labels(kind: str, count: int) -> list[str]:
     return [f"{kind} {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
 
 
-def audio_from(waveform: Waveform) -> dict[str, object]:
-    """Return a Waveform [C, N] as ComfyUI's AUDIO: float32 [1, C, N], contiguous, on the device for intermediates."""
-    samples = waveform.samples[None].to(device=mm.intermediate_device(), dtype=torch.float32).contiguous()
-    return {"waveform": samples, "sample_rate": waveform.sample_rate}
+def audio_from(*waveforms: Waveform) -> dict[str, object]:
+    """Return Waveforms [C, N] of one shape and rate as ComfyUI's AUDIO: float32 [number of them, C, N], contiguous, on
+    the device for intermediates."""
+    first = waveforms[0].samples[None]
+    batch = first if len(waveforms) == 1 else torch.stack([one.samples for one in waveforms])
+    samples = batch.to(device=mm.intermediate_device(), dtype=torch.float32).contiguous()
+    return {"waveform": samples, "sample_rate": waveforms[0].sample_rate}

@@ -7,6 +7,7 @@ peaks: gains are plain factors.
 
 from __future__ import annotations
 
+import math
 import operator
 from types import MappingProxyType
 
@@ -27,6 +28,8 @@ SIDE, SURROUND = 0.5**0.5, 0.5
 ROLE_WEIGHTS = MappingProxyType(
     {6: (SIDE, SIDE, 1.0, 0.0, SURROUND, SURROUND), 8: (SIDE, SIDE, 1.0, 0.0, SURROUND, SURROUND, SURROUND, SURROUND)}
 )
+LOUD_SHARE = 0.1  # of the RMS; windows of 50 ms below it are silence and do not count for the level of speech
+WINDOW_SECONDS = 0.05
 CANCELLED = 0.1  # mono RMS against the louder channel's: 20 dB down is no longer a mix but a cancellation
 
 
@@ -36,6 +39,22 @@ def rms(samples: Tensor) -> float:
         return 0.0
     values = samples.numpy()
     return float(np.sqrt(np.mean(values**2)))
+
+
+def level_of_speech(samples: Tensor, sample_rate: int) -> float:
+    """Return the RMS of all channels of samples [C, N], in the windows of 50 ms that are not silent; 0 for silence.
+
+    What is left over after the last whole window does not count, unless it is everything.
+    """
+    C, N = samples.shape
+    window = max(1, min(N, round(WINDOW_SECONDS * sample_rate)))
+    count = N // window
+    if not count:
+        return 0.0
+    windows = samples[:, : count * window].reshape(C, count, window)  # a view
+    energies = torch.linalg.vector_norm(windows, dim=2, dtype=torch.float64).square().mean(0) / window  # [count]
+    loud = energies[energies > LOUD_SHARE**2 * energies.mean()]
+    return math.sqrt(float(loud.mean())) if loud.numel() else 0.0
 
 
 def without_offset(samples: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ MAX_TIMINGS_CHARS = 16_000_000  # of their JSON: each word takes about 110
 MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
 MAX_CONSENT_CHARS = 500
+MAX_NOTICE_CHARS = 1_000  # of a spoken notice that a recording was made with AI
 MAX_LORA_TEXT_CHARS = 2_000  # of one entry of its metadata
 MAX_NAME_BYTES = 120
 MAX_PAUSES = 2_000

@@ -39,6 +39,7 @@ IDS = [
     "OmniVoiceTakes",
     "OmniVoiceEditSpeech",
     "OmniVoiceRedo",
+    "OmniVoiceDisclose",
 ]
 EXPERT = ("steps", "guidance")  # of Settings
 BAD_LOG = ("IMPORT FAILED", "Error while calling comfy_entrypoint", "Traceback", "Cannot import")

@@ -51,6 +51,7 @@ IDS = [
     "OmniVoiceTakes",
     "OmniVoiceEditSpeech",
     "OmniVoiceRedo",
+    "OmniVoiceDisclose",
 ]
 # Core nodes in the prompts: their inputs, and the types of their outputs. Both ComfyUI 0.14.0 and the newest have them.
 CORE = {

@@ -38,6 +38,7 @@ IDS = [
     "OmniVoiceTakes",
     "OmniVoiceEditSpeech",
     "OmniVoiceRedo",
+    "OmniVoiceDisclose",
 ]
 WIDGETS = ("INT", "FLOAT", "STRING", "COMBO", "BOOLEAN", "COMBO,STRING")
 LITERALS = [
