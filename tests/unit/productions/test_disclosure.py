@@ -96,6 +96,11 @@ def test_every_sentence_is_spoken_without_a_warning(name: str) -> None:
     assert plan.language == language == {label: code for code, label in language_options()}[name]
 
 
+def test_the_page_counts_the_languages() -> None:
+    page = (LOCALES.parent / "docs" / "responsible-use.md").read_text(encoding="utf-8")
+    assert f"Sentences in {len(notice_languages())} languages" in page
+
+
 @pytest.mark.parametrize("language", [None, "auto", "", "en", "English", "en-US"])
 def test_without_a_language_it_is_english(language: object) -> None:
     assert notice_of("", language) == ("This recording was made with AI.", "en")
