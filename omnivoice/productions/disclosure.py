@@ -85,4 +85,4 @@ def _gain(recording: Waveform, notice: Waveform) -> float:
 
 
 def _sentences() -> dict[str, str]:
-    return cast("dict[str, str]", load_table("text/disclosure.json")["sentences"])
+    return cast("dict[str, dict[str, str]]", load_table("text/disclosure.json"))["sentences"]
