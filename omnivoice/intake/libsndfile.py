@@ -69,7 +69,7 @@ def read_with_libsndfile(
     """
     soundfile = _import_soundfile(f"reading {name}")
     chunk = find_samples(file, size)
-    file = file if chunk is None else repaired(file, chunk)
+    file = repaired(file, chunk)
     file.seek(0)
     head = file.read(4)
     has_chunks = head in (b"RIFF", b"RF64", b"FORM")

@@ -71,25 +71,31 @@ def find_samples(file: BinaryIO, size: int) -> SampleChunk | None:
     return None
 
 
-def repaired(file: BinaryIO, chunk: SampleChunk) -> BinaryIO:
-    """Return the file, or a view of it with a header that libsndfile understands.
+def repaired(file: BinaryIO, chunk: SampleChunk | None) -> BinaryIO:
+    """Return the file as libsndfile should see it. chunk: what `find_samples` returned for it.
 
-    Two headers need it: a length of 0 with samples after it, and BW64, the broadcasters' name for RF64.
+    Two headers are changed: a length of 0 with samples after it, and BW64, the broadcasters' name for RF64. Lists of
+    tags (LIST) are hidden in WAVE files: where a read returns nothing, libsndfile searches them for ever.
     """
     file.seek(0)
-    is_bw64 = file.read(4) == b"BW64"
-    is_stream = chunk.declared == 0 and not _only_chunks_follow(file, chunk)
-    if not is_bw64 and not is_stream:
-        return file
-    changes = ((0, b"RF64"),) if is_bw64 else ()
-    return cast(BinaryIO, _Changed(file, (*changes, (chunk.start - 4, b"\xff" * 4)) if is_stream else changes))
+    head = file.read(12)
+    changes = [(0, b"RF64")] if head.startswith(b"BW64") else []
+    samples = range(0)
+    if chunk is not None:
+        is_stream = chunk.declared == 0 and not _only_chunks_follow(file, chunk)
+        changes += [(chunk.start - 4, b"\xff" * 4)] if is_stream else []
+        samples = range(chunk.start, chunk.start + (chunk.present if is_stream else chunk.declared))
+    return cast(BinaryIO, _Changed(file, changes, samples)) if changes or is_wav(head) else file
 
 
 class _Changed:
-    """A file with other bytes at some positions. Its content is not copied."""
+    """A file with other bytes at some positions, and with another name for the LIST chunks outside the samples.
 
-    def __init__(self, file: BinaryIO, changes: Sequence[tuple[int, bytes]]) -> None:
-        self._file, self._changes = file, changes
+    Its content is not copied. libsndfile reads the name of a chunk with one read.
+    """
+
+    def __init__(self, file: BinaryIO, changes: Sequence[tuple[int, bytes]], samples: range) -> None:
+        self._file, self._changes, self._samples = file, changes, samples
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, count: int = -1) -> bytes:
@@ -99,7 +105,7 @@ class _Changed:
             first, last = max(position, at), min(position + len(new), at + len(data))
             if first < last:
                 data = data[: first - at] + new[first - position : last - position] + data[last - at :]
-        return data
+        return data if at in self._samples else data.replace(b"LIST", b"JUNK")
 
 
 def pcm16_head(samples: int | None, sample_rate: int, *, before: bytes = b"", after: int = 0) -> bytes:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +19,13 @@ import torch
 
 from omnivoice.errors import AudioError
 from omnivoice.intake import sample_buffer, watched_file
-from omnivoice.intake.audio_files import read_audio
+from omnivoice.intake.audio_files import read_audio, write_wav
 from omnivoice.intake.limits import MAX_SEARCH_SECONDS, longest_audio
 from omnivoice.intake.watched_file import WatchedFile
+from omnivoice.types import Waveform
 from tests.audio_encoding import encode, noise, tone
 
+ROOT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
 # What a file can be full of so that a decoder finds nothing but keeps on looking.
 JUNK = {
@@ -114,6 +118,55 @@ def test_cancel_is_heard_at_every_read(
             read_audio(path, on_read=cancel)
         assert len(heard) == stop, "nothing is read after a cancel"
     assert torch.equal(read_audio(path).samples, whole)
+
+
+LISTS = {
+    "tags": b"INFOISFT\x04\0\0\0Lavf",
+    "labels": b"adtllabl\x08\0\0\0\x01\0\0\0one\0",
+    "camera": b"exifever\x04\0\0\x000220",
+    "unknown": b"abcdefgh\x04\0\0\0text",
+}
+CANCELLED_AT_EVERY_READ = """
+import io, sys
+from omnivoice.intake.libsndfile import read_with_libsndfile
+class Cancelled(BaseException): pass
+data = sys.stdin.buffer.read()
+for stop in range(1000):
+    reads = [None] * stop
+    def on_read():
+        if not reads:
+            raise Cancelled
+        reads.pop()
+    try:
+        found = read_with_libsndfile(io.BytesIO(data), len(data), "x.wav", require_complete=True, on_read=on_read)
+        break
+    except Cancelled:
+        pass
+print(stop > 5, found.samples.shape[1])
+"""
+
+
+@pytest.mark.parametrize("kind", LISTS)
+@pytest.mark.parametrize("place", ["before", "after", "both"])
+def test_a_list_of_tags_ends_a_cancel_too(tmp_path: Path, kind: str, place: str) -> None:
+    """libsndfile would search a list for ever, so another process reads it, with an end to its processor time."""
+    write_wav(tmp_path / "x.wav", Waveform(torch.full((1, 800), 0.25), 8_000), mark=None)
+    whole, tags = (tmp_path / "x.wav").read_bytes(), b"LIST" + struct.pack("<I", len(LISTS[kind])) + LISTS[kind]
+    data = whole[:36] + (b"" if place == "after" else tags) + whole[36:] + (b"" if place == "before" else tags)
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_CPU, (60, 60))\n" + CANCELLED_AT_EVERY_READ
+    done = subprocess.run([sys.executable, "-c", limited], input=data, capture_output=True, cwd=ROOT)
+    assert done.stdout.decode().split() == ["True", "800"], done.stderr.decode()[-500:]
+
+
+@pytest.mark.parametrize("word", [b"LIST", b"JUNK"])
+def test_samples_that_spell_a_chunk_are_kept(tmp_path: Path, word: bytes) -> None:
+    samples = torch.frombuffer(bytearray(word * 5_000), dtype=torch.int16).float()[None] / 32_768
+    write_wav(tmp_path / "x.wav", Waveform(samples, 8_000))
+    assert torch.equal(read_audio(tmp_path / "x.wav").samples, samples)
+    streamed = bytearray((tmp_path / "x.wav").read_bytes()[: 44 + len(word) * 5_000])
+    streamed[40:44] = bytes(4)
+    (tmp_path / "x.wav").write_bytes(streamed)
+    assert torch.equal(read_audio(tmp_path / "x.wav").samples, samples)
 
 
 @pytest.mark.parametrize("kind", JUNK)
