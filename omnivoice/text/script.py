@@ -218,11 +218,13 @@ class _Reader:
         return None, 0
 
     def _own_name(self, name: str, place: _Place) -> str:
-        """Return a name of a script without a cast, as it was first spelt."""
+        """Return a name of a script without a cast, as it was first spelt; raises TextError for one too many."""
         try:
             (key, own), *_ = speaker_names([name]).items()
         except InputError as error:
             raise place.error(str(error)) from None
+        if key not in self._found and len(self._found) == MAX_SPEAKERS:
+            raise place.error(f"a script can have at most {MAX_SPEAKERS} speakers, and {shown(own)} is one more")
         return self._found.setdefault(key, own)
 
 

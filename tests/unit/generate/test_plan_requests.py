@@ -1,7 +1,9 @@
 """From request to plan: what is refused, what is warned of, and how many frames each chunk gets."""
 
+import contextlib
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from omnivoice import GenerationRequest, InputError, Sampling, TextError, VoiceDesign, VoicePrompt
 from omnivoice.generate.chunks import _share
-from omnivoice.generate.plan import make_plan
+from omnivoice.generate.plan import CHUNKING, make_plan
 from omnivoice.types import Chunk
 
 UNEVEN = " [pause 0.01s] ".join(["a", "This is quite a bit longer than that, is it not, my old friend?"] * 50)
@@ -47,6 +49,52 @@ def test_a_duration_that_the_pauses_fill_is_refused(chunking, exact):
     with pytest.raises(InputError, match=r"duration must be at least 30\.44 .* pauses last 30 s, got 30: give more"):
         plan(PAUSED, duration=30, exact_length=exact, chunking=chunking)
     assert len(plan(PAUSED, duration=30.44, exact_length=exact, chunking=chunking).chunks) == 11
+
+
+LENGTHS = {
+    "a word": "Hello.",
+    "a page": "Hello there, my friend. " * 80,
+    "digits": "1" * 1_000,
+    "marks": "a" + "\u0301" * 1_000,
+    "pauses": "Hello there. [pause 30s] " * 20,
+    "ten minutes": "Hello there, my friend. " * 400,
+}
+
+
+@pytest.mark.parametrize("text", LENGTHS.values(), ids=LENGTHS)
+def test_whatever_the_lengths_a_run_is_within_the_limits_or_refused(text):
+    """40 combinations each: no plan is longer than four hours and its pauses, no chunk is longer than ten minutes."""
+    durations, speeds = (None, 5e-324, 0.01, 599.99, 600), (None, 0.25, 1, 4)
+    for duration, speed, chunking in product(durations, speeds, CHUNKING):
+        with contextlib.suppress(InputError):
+            made = plan(text, duration=duration, speed=speed, chunking=chunking)
+            frames = [chunk.frames for chunk in made.chunks]
+            silence = sum(chunk.pause_samples for chunk in made.chunks) + made.tail_samples
+            assert min(frames) >= 1 and max(frames) <= 600 * 25 and sum(frames) <= 4 * 3600 * 25
+            assert silence <= 600 * 24_000
+            if duration is not None and chunking == "sentences":  # upstream's frames may be more
+                assert sum(frames) <= max(duration * 25, len(frames))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({"duration": value} for value in (0, -1, 1e9, 600.001, 1e308, 10**400, "5", True)),
+        *({"speed": value} for value in (0, -1, 1e-9, 0.2499, 4.001, 1e308, "1", False)),
+        *({name: value} for name in ("duration", "speed") for value in (float("nan"), float("inf"), float("-inf"))),
+    ],
+    ids=repr,
+)
+def test_lengths_and_speeds_out_of_range_are_refused(values):
+    with pytest.raises(InputError, match="must be"):
+        plan(**values)
+
+
+def test_more_than_four_hours_are_refused():
+    text = "Hello there, my friend. " * 3_000
+    assert 3600 * 25 < sum(chunk.frames for chunk in plan(text).chunks) < 4 * 3600 * 25
+    with pytest.raises(TextError, match=r"^the text would take \d+\.\d hours to speak, at most 4 are allowed"):
+        plan(text, speed=0.25)
 
 
 def test_one_endless_chunk_is_refused():

@@ -55,6 +55,40 @@ def test_refused(text: str, message: str) -> None:
         split_pauses(text)
 
 
+PAUSES = [  # (mark, seconds of silence; None if it is refused; or the text that stays)
+    *((f"[pause{space}{time}{space}]", seconds) for space in ("", " ", "\t  ") for time, seconds in (("", 0.5),)),
+    *(("[pause 0]", 0.0), ("[pause 0s]", 0.0), ("[pause 0ms]", 0.0), ("[pause 00.50s]", 0.5), ("[pause 1 s]", 1.0)),
+    *(("[pause 30s]", 30.0), ("[pause 30000ms]", 30.0), ("[pause 30.000000000s]", 30.0), ("[Pause 1MS]", 0.001)),
+    *(("[pause 30.001s]", None), ("[pause 30001ms]", None), ("[pause 31]", None), ("[pause 999999999s]", None)),
+    *(("[pause 9999999999s]", None), ("[pause 1.0000000001s]", None), ("[pause 1e9s]", None), ("[pause 1e-9s]", None)),
+    *(("[pause inf]", None), ("[pause nan]", None), ("[pause -1s]", None), ("[pause +1s]", None), ("[pause 1m]", None)),
+    *(("[pause 1,5s]", None), ("[pause .5s]", None), ("[pause 5.s]", None), ("[pause 1s 2s]", None)),
+    *(("[pause ٣s]", 3.0), ("[pause 1s;]", None), ("[pause=1s]", None), ("[pause: 1s]", None)),
+    *(("[[pause 1s]]", 1.0), ("[pause [pause 1s]]", 1.0), ("[pause 1s", "[pause 1s"), ("pause 1s]", "pause 1s]")),
+    *(("[paused 1s]", "[paused 1s]"), ("[pause_1s]", "[pause_1s]"), ("[ pause 2s ]", 2.0)),
+    *(('<break time="1s"/>', 1.0), ("<break time='250ms'>", 0.25), ("<BREAK/>", 0.5), ("<break></break>", 0.5)),
+    *(('<break time="31s"/>', None), ('<break time="1e9s"/>', None), ('<break time="-1s"/>', None)),
+    *(('<break time=""/>', None), ("<break time=1s/>", None), ('<break strength="strong"/>', None)),
+    *(("[pause 20s]" * 30, 600.0), ("[pause 20s]" * 31, None), ("[pause 0s]" * 2000, 0.0), ("[pause 0s]" * 2001, None)),
+]
+
+
+@pytest.mark.parametrize(("mark", "outcome"), PAUSES, ids=lambda value: ascii(value)[:30])
+def test_a_pause_is_kept_to_the_sample_or_refused(mark: str, outcome: float | str | None) -> None:
+    if outcome is None:
+        with pytest.raises(TextError, match=r"a pause must be 0-30 s|cannot be read: write|a text can have at most"):
+            split_pauses(f"one {mark} two")
+        return
+    pieces = split_pauses(f"one {mark} two")
+    assert sum(piece.pause_seconds for piece in pieces) == (0 if isinstance(outcome, str) else outcome)
+    if isinstance(outcome, str):
+        assert [piece.text for piece in pieces] == [f"one {outcome} two"]
+
+
+def test_there_are_fifty_pauses() -> None:
+    assert len(PAUSES) >= 50
+
+
 @pytest.mark.parametrize(
     "unit", ["[", "[pause", "<break", "<break time=", '<speak a="b" ', "[pause 1", " " * 50 + "<p "]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -290,6 +292,35 @@ def test_a_colon_in_a_text_makes_no_label(row: str, cast: tuple[str, ...] | None
 def test_without_a_cast_a_speaker_is_called_as_at_first() -> None:
     script = parse_script("José: a\nAnna: b\nJOSE: c\n[anna]: d\njosé: e")
     assert [line.speaker for line in script.lines] == ["José", "Anna", "José", "Anna", "José"]
+
+
+def test_a_script_has_at_most_64_speakers_and_1000_lines() -> None:
+    rows = [f"Speaker {number}: a" for number in range(64)]
+    assert len(parse_script("\n".join([*rows, *rows])).lines) == 128
+    with pytest.raises(TextError, match=r"^line 65, column 1: a script can have at most 64 speakers, and 'Eve' is one"):
+        parse_script("\n".join([*rows, "Eve: a"]))
+    assert len(parse_script("A: a\n" * 1000).lines) == 1000
+    with pytest.raises(TextError, match=r"^line 1001, column 4: a script can have at most 1000 spoken lines: split it"):
+        parse_script("A: a\n" * 1001)
+
+
+@pytest.mark.parametrize(
+    ("script", "cast", "message"),
+    [
+        ("".join(f"{number}: a\n" for number in range(100_000)), None, "script must be at most 200000 characters"),
+        ("".join(f"S{number}: a\n" for number in range(20_000)), None, "line 65, column 1: a script can have at"),
+        ("A: a\n" * 40_000, None, "line 1001, column 4: a script can have at most 1000"),
+        ("a\n" * 100_000, ("A",), "line 1001, column 1: a script can have at most 1000"),
+        ("x" * 200_000 + ":", None, "script must be at most 200000 characters"),
+        ("A: a", [f"S{number}" for number in range(100_000)], "a cast must have 1-64 speakers, got 100000"),
+        ("A: a", ["x" * 1_000_000], "a speaker's name must be at most 200000 characters"),
+        ("A: a", ["x" * 200_000], "a speaker's name must be 1-64 characters"),
+    ],
+    ids=range(8),
+)
+def test_a_dialogue_beyond_the_limits_is_refused(script: str, cast: list[str] | None, message: str) -> None:
+    with pytest.raises(InputError, match="^" + re.escape(message)):
+        parse_script(script, cast)
 
 
 @pytest.mark.parametrize(("name", "given"), [("?", "'?'"), ("x" * 65, "'xxx")])
