@@ -16,6 +16,7 @@ import comfy.model_management as mm
 import torch
 
 from ...omnivoice.errors import AudioError, InputError
+from ...omnivoice.intake.cancel import cancelled_by
 from ...omnivoice.intake.limits import MAX_AUDIO_BYTES, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, shown
 from ...omnivoice.types import Waveform
 
@@ -27,13 +28,15 @@ def guarded(execute: Callable[..., _Result]) -> Callable[..., _Result]:
     """Return `execute` with everything that would kill ComfyUI's worker thread (a Rust panic, SystemExit) turned into a
     RuntimeError.
 
-    An interrupt passes. It is an Exception before ComfyUI 0.20 and a BaseException since.
+    Cancel is heard wherever the engine asks for it (`intake.cancel`). The interrupt passes. It is an Exception before
+    ComfyUI 0.20 and a BaseException since.
     """
 
     @functools.wraps(execute)
     def run(*args: object, **kwargs: object) -> _Result:
         try:
-            return execute(*args, **kwargs)
+            with cancelled_by(mm.throw_exception_if_processing_interrupted):
+                return execute(*args, **kwargs)
         except (Exception, mm.InterruptProcessingException):
             raise
         except BaseException as fault:

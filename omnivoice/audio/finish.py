@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import NumericError
+from ..intake.cancel import cancellable, hear_cancel
 from .joins import fade, join_chunks
 from .loudness import SILENT_PEAK, UNVOICED_PEAK, match_level, raise_to_speech, rms
 from .silence import Clip, remove_silence, silent_runs, to_grid
@@ -45,11 +46,14 @@ def finish_speech(
     Raises NumericError if a chunk holds NaN or Inf, or if nothing is audible (no peak above 1e-6).
     """
     silences = list(pauses) or [0] * (len(chunks) + 1)
+    hear_cancel()
     parts = _joined(chunks, silences)
+    hear_cancel()
     if post_process:
         parts, peak = _trimmed(parts, raised=reference_rms is None)
     else:
         peak = _peak(parts)
+    hear_cancel()
     before = after = int(pad_seconds * SAMPLE_RATE)
     if target_samples is not None:
         parts = _shortened(parts, target_samples - sum(silences))
@@ -59,7 +63,7 @@ def finish_speech(
     lengths = [part.shape[1] for part in parts]
     levelled = match_level(torch.cat(parts, dim=1), reference_rms, peak=peak).split(lengths, dim=1)
     count = int(fade_seconds * SAMPLE_RATE)
-    faded = [fade(part, fade_in=count, fade_out=count) for part in levelled]
+    faded = [fade(part, fade_in=count, fade_out=count) for part in cancellable(levelled)]
     starts = [before + silences[0], *(silence for silence in silences[1:-1] if silence)]
     spaced = [torch.nn.functional.pad(part, (start, 0)) for start, part in zip(starts, faded)]
     return torch.nn.functional.pad(torch.cat(spaced, dim=1), (0, silences[-1] + after))[:, :target_samples]
@@ -67,7 +71,7 @@ def finish_speech(
 
 def _joined(chunks: Sequence[Tensor], silences: Sequence[int]) -> list[Tensor]:
     """Join the chunks between pauses; raises NumericError for NaN, Inf and digital silence."""
-    if not all(bool(torch.isfinite(chunk).all()) for chunk in chunks):
+    if not all(bool(torch.isfinite(chunk).all()) for chunk in cancellable(chunks)):
         raise NumericError("the speech holds NaN or Inf: check the model's files, and try fp32")
     parts = [join_chunks(part, SAMPLE_RATE) for part in _between_pauses(chunks, silences)]
     if all(part.shape[1] == 0 or float(part.abs().max()) <= SILENT_PEAK for part in parts):

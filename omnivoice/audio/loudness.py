@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..intake.cancel import cancellable, hear_cancel
+
 SPEECH_RMS = 0.1  # the level the model speaks at, models/omnivoice.py:775,898
 UNVOICED_PEAK = 0.5  # peak of an output without a reference, models/omnivoice.py:903
 RMS_FLOOR = 0.005  # the output follows the level of its reference down to 26 dB below speech
@@ -63,7 +65,9 @@ def without_offset(samples: Tensor) -> Tensor:
         return samples
     values = samples.numpy()
     means = values.mean(axis=1, keepdims=True, dtype=np.float64)
+    hear_cancel()
     levels = np.sqrt(np.einsum("cn,cn->c", values, values, dtype=np.float64) / values.shape[1])[:, None]
+    hear_cancel()
     offsets = np.where(np.abs(means) > OFFSET_SHARE * levels, means, 0.0).astype(np.float32)
     return torch.from_numpy(values - offsets) if offsets.any() else samples
 
@@ -77,7 +81,12 @@ def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
     each other out (the mix is 20 dB below what they have), or if the sound is in a channel that is left out, the
     loudest channel is returned instead, and the problem names it.
     """
-    samples = without_offset(samples)
+    return mixed(without_offset(samples))
+
+
+def mixed(samples: Tensor) -> tuple[Tensor, str | None]:
+    """As `to_mono`, for channels that have no offset."""
+    hear_cancel()
     C = samples.shape[0]
     if C == 1:
         return samples, None
@@ -86,7 +95,7 @@ def to_mono(samples: Tensor) -> tuple[Tensor, str | None]:
         weights, mono = (1 / C,) * C, torch.from_numpy(np.mean(samples.numpy(), axis=0, keepdims=True))
     else:
         mono = samples.new_tensor(weights)[None] @ samples
-    levels = [rms(channel[None]) for channel in samples]
+    levels = [rms(channel[None]) for channel in cancellable(samples)]
     loudest = max(range(C), key=levels.__getitem__)
     heard = max(level for level, weight in zip(levels, weights) if weight)
     expected = heard if C == 2 else max(map(operator.mul, weights, levels))

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from ..constants import SAMPLE_RATE
+from ..intake.cancel import hear_cancel
 from ..types import Waveform
-from .loudness import to_mono, without_offset
+from .loudness import mixed, without_offset
 from .resample import resample
 
 
@@ -30,9 +31,10 @@ class Mix:
 def mix_of(recording: Waveform) -> Mix:
     """Return the mix of a recording; raises AudioError for a rate that cannot be resampled."""
     plain = without_offset(recording.samples)
-    mixed, problem = to_mono(plain)
+    mono, problem = mixed(plain)
     offsets = recording.samples[:, :1] - plain[:, :1]
-    return Mix(mixed, offsets, resample(mixed, recording.sample_rate, SAMPLE_RATE), problem)
+    hear_cancel()
+    return Mix(mono, offsets, resample(mono, recording.sample_rate, SAMPLE_RATE), problem)
 
 
 def is_finite(samples: Tensor) -> bool:

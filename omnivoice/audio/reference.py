@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..constants import HOP, SAMPLE_RATE
 from ..errors import AudioError
+from ..intake.cancel import hear_cancel
 from ..intake.limits import MAX_VOICE_SECONDS, MIN_VOICE_SECONDS
 from ..types import Waveform
 from .loudness import raise_to_speech, rms, to_mono, without_offset
@@ -70,7 +71,9 @@ def prepare_reference(waveform: Waveform, *, has_text: bool = True) -> PreparedR
         warnings.append(_which_part(waveform.seconds, start / SAMPLE_RATE, raised.shape[1] / SAMPLE_RATE))
     elif not has_text and find_speech(samples, SAMPLE_RATE) is None:
         warnings.append("no speech was found in the reference: listen to it, and give 3-10 s of one speaker")
+    hear_cancel()
     samples = _shorten_silences(raised, warnings)
+    hear_cancel()
     _warn_of_length_and_end(samples, warnings)
     N = samples.shape[1] // HOP * HOP
     return PreparedReference(samples[:, :N], level, tuple(warnings))
@@ -96,6 +99,7 @@ def _refuse_unusable(waveform: Waveform) -> None:
 def resample_audible(mono: Tensor, sample_rate: int, message: str) -> Tensor:
     """Resample [1, N] to 24 kHz; raises AudioError with `message` if it is silent before or afterwards."""
     samples = resample(mono, sample_rate, SAMPLE_RATE)
+    hear_cancel()
     for audio in (mono, samples):  # everything audible may have been above the new Nyquist frequency
         if float(audio.max() - audio.min()) < SILENT_RANGE:
             raise AudioError(message)
@@ -108,7 +112,9 @@ def _mono(waveform: Waveform, warnings: list[str]) -> Tensor:
         warnings.append(
             f"the reference's sample rate is {waveform.sample_rate} Hz: below {LOW_RATE_HZ} Hz the voice sounds dull"
         )
+    hear_cancel()
     mono, problem = to_mono(waveform.samples)
+    hear_cancel()
     if problem:
         warnings.append(f"only one channel of the reference is used: {problem}")
     size = mono.abs()

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import AudioError
+from ..intake.cancel import cancellable
 from ..intake.limits import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 
 ZERO_CROSSINGS = 6
@@ -108,7 +109,7 @@ def _multiply(padded: Tensor, bank: Tensor, old: int) -> Tensor:
     """Sum by matrix products, for GPUs, where cuDNN computes float32 convolutions in TF32 by default."""
     windows = padded.unfold(1, bank.shape[1], old)  # [C, M, taps], a view
     block = max(1, BLOCK_ELEMENTS // (bank.shape[1] * padded.shape[0]))
-    parts = [part @ bank.T for part in windows.split(block, dim=1)]  # [C, block, new]
+    parts = [part @ bank.T for part in cancellable(windows.split(block, dim=1))]  # [C, block, new]
     return torch.cat(parts, dim=1).reshape(padded.shape[0], -1)
 
 
@@ -120,14 +121,14 @@ def _by_taps(padded: Tensor, old: int, new: int, half_width: int, out_length: in
     periods = -(-out_length // new)
     resampled = padded.new_empty(C, periods, min(new, out_length))
     phase_block = max(1, BLOCK_ELEMENTS // taps)
-    for first in range(0, resampled.shape[2], phase_block):
+    for first in cancellable(range(0, resampled.shape[2], phase_block)):
         phase = torch.arange(first, min(first + phase_block, resampled.shape[2]))[:, None]  # [P, 1]
         position = phase * old // new - half_width + torch.arange(taps)  # [P, taps], input samples
         distance = (position * new - phase * old).to(torch.float64) / (old * new)
         kernel = _windowed_sinc(distance * cutoff, cutoff / old).to(device=padded.device, dtype=torch.float32)
         index = (position + half_width).to(padded.device)
         period_block = max(1, BLOCK_ELEMENTS // (C * kernel.numel()))
-        for period in range(0, periods, period_block):
+        for period in cancellable(range(0, periods, period_block)):
             shift = torch.arange(period, min(period + period_block, periods), device=padded.device) * old
             values = padded[:, shift[:, None, None] + index]  # [C, periods, P, taps]
             resampled[:, period : period + shift.numel(), first : first + phase.numel()] = (values * kernel).sum(3)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import SemanticConfig
+from ..intake.cancel import cancellable, hear_cancel
 from ..ops import weights_are_plain
 from . import tiling
 from .layers import LayerFactory
@@ -77,6 +78,7 @@ def _measure_norm(layer: nn.Module, samples: Tensor, tile: int) -> Callable[[Ten
     kernel, stride = conv.kernel_size[0], conv.stride[0]
     starts = range(0, samples.shape[1] - kernel + 1, tile // stride * stride)
     parts = [samples[:, None, start : start + starts.step + kernel - stride] for start in starts]
+    hear_cancel()
     moments = [torch.var_mean(conv(part), dim=2, keepdim=True, correction=0) for part in parts]
     lengths = samples.new_tensor([(part.shape[2] - kernel) // stride + 1 for part in parts])
     variances, means = (torch.cat(moment, dim=2) for moment in zip(*moments))  # [1, C, parts]
@@ -217,9 +219,10 @@ class Encoder(nn.Module):
         """
         x = self.layer_norm(x + self.pos_conv_embed(x))
         total = x[:, ::keep_every].clone()
-        for layer in self.layers[:-1]:
+        for layer in cancellable(self.layers[:-1]):
             x = layer(x)
             total += x[:, ::keep_every]
+        hear_cancel()
         return (total + self.layers[-1](x, keep_every)) / (len(self.layers) + 1)
 
 

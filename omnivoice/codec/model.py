@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ..audio.resample import resample
 from ..config import CodecConfig
 from ..errors import AudioError, InputError
+from ..intake.cancel import hear_cancel
 from ..ops import Ops
 from .acoustic import AcousticDecoder, AcousticEncoder
 from .hubert import Hubert
@@ -67,7 +68,9 @@ class CodecEncoder(nn.Module):
                 f"the recording has {samples.shape[1]} samples at {self.config.sample_rate} Hz, "
                 f"the codec needs at least {hop}; use a longer recording"
             )
+        hear_cancel()
         semantic = self._semantic(samples)  # [1, E', T]
+        hear_cancel()
         if self.acoustic_encoder.frames(samples.shape[1]) != semantic.shape[2]:
             samples = F.pad(samples, (hop // 2, hop // 2))
         acoustic = self.acoustic_encoder(samples[None])  # [1, E'', T]

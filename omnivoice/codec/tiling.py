@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..intake.cancel import cancellable
 from ..ops import fastest_seconds
 
 Layer = Callable[[Tensor], Tensor]  # [B, C, L] -> [B, C', L']
@@ -45,7 +46,7 @@ def run_tiled(run: Layer, x: Tensor, tile: int, *, before: int, after: int, up: 
     """
     L = x.shape[-1]
     parts = []
-    for start in range(0, L, tile):
+    for start in cancellable(range(0, L, tile)):
         low = max(0, start - before)
         first = (start - low) // down * up
         if start + tile + after >= L:  # what is left is no longer than a tile: run it together

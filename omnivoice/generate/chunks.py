@@ -16,6 +16,7 @@ from itertools import accumulate, pairwise
 
 from ..constants import FRAME_RATE, HOP, SAMPLE_RATE
 from ..errors import InputError
+from ..intake.cancel import hear_cancel
 from ..text.characters import is_spoken
 from ..text.chunking import chunk_sentences, chunk_upstream
 from ..text.clean import join_lines
@@ -74,6 +75,7 @@ def _speed(request: GenerationRequest) -> float:
 
 def _cut(request: GenerationRequest, lines: str, frames: float, *, first_seconds: float = 0.0) -> list[str]:
     """Split a text of estimated `frames` into pieces of about `chunk_seconds`, the first of about `first_seconds`."""
+    hear_cancel()
     text, wanted = join_lines(lines), request.chunk_seconds * FRAME_RATE
     if request.chunking == "upstream":
         return chunk_upstream(text, int(wanted / (frames / len(text))))
@@ -89,6 +91,7 @@ def _reference(voice: VoicePrompt | None) -> tuple[str, int] | None:
 
 
 def _estimate(text: str, reference: tuple[str, int] | None, speed: float) -> int:
+    hear_cancel()
     known, frames = reference or (None, None)
     return estimate_frames(text, reference_text=known, reference_frames=frames, speed=speed)
 

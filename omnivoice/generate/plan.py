@@ -13,6 +13,7 @@ from typing import Any
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
 from ..errors import InputError, TextError
+from ..intake.cancel import cancellable, hear_cancel
 from ..intake.limits import (
     MAX_AUDIO_SECONDS,
     MAX_RUN_WORK,
@@ -20,11 +21,13 @@ from ..intake.limits import (
     check_choice,
     check_integer,
     check_number,
+    check_text_length,
     shown,
 )
 from ..text.characters import is_spoken
 from ..text.clean import join_lines, speakable_lines
 from ..text.design import parse_design, render_design
+from ..text.duration import estimate_frames
 from ..text.languages import language_id, own_languages
 from ..text.pauses import Piece, split_pauses
 from ..text.removed import Removed
@@ -39,6 +42,7 @@ from .written import check_dictionary, written_text
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "first_seconds")
+LONG_CHARS = 50_000  # of a text whose letters are looked at before anything else is done
 SWITCHES = ("exact_length", "denoise", "post_process", "normalise")
 
 
@@ -48,13 +52,16 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
     rules: what the model says about text. Raises InputError or TextError, which name the field, what was given and what
     is allowed.
     """
+    hear_cancel()
     request, removed = checked_request(request), Removed()
     if request.text_as_written is not None:
         rules = replace(rules, as_written=request.text_as_written)
     language = language_id(request.language, rules.languages)
+    _check_letters(request)
     written = written_text(request, rules, language)
     spoken, tail_seconds = _spoken(written.text, request, removed, rules)
     text = " ".join(join_lines(piece.text) for piece in spoken)
+    hear_cancel()
     instruct = _instruct(request.design, text)
     tail_samples = round(tail_seconds * SAMPLE_RATE)
     chunks, chunked = plan_chunks(_shielded_voice(request, rules), spoken, tail_samples)
@@ -80,6 +87,20 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
     )
 
 
+def _check_letters(request: GenerationRequest) -> None:
+    """Raise TextError for a text whose letters alone take twice as long as is allowed, at the usual rate.
+
+    That is known at once, while a text in Chinese, say, takes seconds to normalise and to cut. Latin letters of a text
+    of any length are below that, as are those of markup, which are not spoken.
+    """
+    if isinstance(request.text, str) and len(request.text) > LONG_CHARS and request.dictionary is None:
+        check_text_length(request.text)
+        letters = "".join(char for char in request.text if char.isalpha())
+        seconds = estimate_frames(letters, speed=max(1.0, request.speed or 1.0)) / FRAME_RATE
+        if seconds > 2 * MAX_TOTAL_SECONDS:
+            raise _too_long(seconds)
+
+
 def _check_length(chunks: Sequence[Chunk]) -> None:
     """Raise TextError for a chunk, or a text, that is too long."""
     seconds = max(chunk.frames for chunk in chunks) / FRAME_RATE
@@ -90,10 +111,14 @@ def _check_length(chunks: Sequence[Chunk]) -> None:
         )
     seconds = sum(chunk.frames for chunk in chunks) / FRAME_RATE
     if seconds > MAX_TOTAL_SECONDS:
-        raise TextError(
-            f"the text would take {seconds / 3600:.1f} hours to speak, at most {MAX_TOTAL_SECONDS / 3600:g} are "
-            "allowed: split it"
-        )
+        raise _too_long(seconds)
+
+
+def _too_long(seconds: float) -> TextError:
+    return TextError(
+        f"the text would take {seconds / 3600:.1f} hours to speak, at most {MAX_TOTAL_SECONDS / 3600:g} are allowed: "
+        "split it"
+    )
 
 
 def limited(plans: Iterable[GenerationPlan], *, retries: int = 0) -> Iterator[GenerationPlan]:
@@ -158,7 +183,10 @@ def _spoken(text: str, request: GenerationRequest, removed: Removed, rules: Text
     texts = [piece.text.strip() for piece in (pieces[:-1] if tail else pieces)]
     if len(pieces) == 1:  # upstream's estimate counts its outer spaces
         texts = [last.text]
-    spoken = [Piece(piece.pause_seconds, speakable_lines(text, removed, rules)) for piece, text in zip(pieces, texts)]
+    spoken = [
+        Piece(piece.pause_seconds, speakable_lines(text, removed, rules))
+        for piece, text in cancellable(zip(pieces, texts))
+    ]
     for piece in spoken:
         if not any(map(is_spoken, piece.text)) and (len(spoken) > 1 or not request.duration):
             raise TextError(

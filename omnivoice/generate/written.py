@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import InputError
-from ..intake.limits import shown
+from ..intake.limits import MAX_RUN_CHARS, check_text_length, shown
 from ..intake.text_in import clean_text
 from ..text.dictionary import Respelled, respelled
 from ..text.languages import language_label
@@ -47,6 +47,7 @@ def written_text(request: GenerationRequest, rules: TextRules, language: str | N
     if request.normalise:
         spoken_in = language_label(language) if language else None
         second = normalise(first.text, spoken_in, tokens=tokens, kept=places(first.changes))
+    check_text_length(second.text, name="the text with its numbers as words", limit=MAX_RUN_CHARS)
     changes = tuple(replace(one, start=first.origin(one.start), end=first.origin(one.end)) for one in second.changes)
     return Written(second.text, first.changes, changes, second.warnings, made.used)
 

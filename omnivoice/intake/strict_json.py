@@ -10,12 +10,13 @@ from typing import NoReturn
 
 from ..errors import FileError
 from .files import read_bytes
+from .limits import MAX_JSON_CONTAINERS, MAX_JSON_VALUES
 from .paths import shown_name
 
 Json = object  # None, bool, int, float, str, list or dict: narrow it with isinstance
 
 _MAX_INT_DIGITS = 20
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: str | PathLike[str], *, limit: int) -> Json:
@@ -23,15 +24,19 @@ def read_json(path: str | PathLike[str], *, limit: int) -> Json:
     return parse_json(read_bytes(path, limit=limit), shown_name(path))
 
 
-def parse_json(data: bytes, name: str) -> Json:
+def parse_json(data: bytes | str, name: str) -> Json:
     """Return the parsed JSON; raises FileError, which calls the text `name`.
 
-    It must be UTF-8. Duplicate keys, NaN, Infinity and 1e999, integers of more than 20 digits, halves of surrogate
-    pairs, and nesting deeper than the interpreter allows are refused.
+    It must be UTF-8, or text already. More than `MAX_JSON_VALUES` values or `MAX_JSON_CONTAINERS` lists and objects are
+    refused before anything is parsed; commas and brackets in texts count too. Duplicate keys, NaN, Infinity and 1e999,
+    integers of more than 20 digits, halves of surrogate pairs, and nesting deeper than the interpreter allows are
+    refused.
     """
     try:
-        parsed: Json = _DECODER.decode(data.decode("utf-8"))
-        if _SURROGATE.search(data):
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        _check_count(text, name)
+        parsed: Json = _DECODER.decode(text)
+        if _SURROGATE.search(text):
             _refuse_halves(parsed)
     except RecursionError:
         raise FileError(f"{name} is not usable JSON: it is nested too deeply") from None
@@ -39,6 +44,15 @@ def parse_json(data: bytes, name: str) -> Json:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:100]
         raise FileError(f"{name} is not valid JSON: {reason}") from None
     return parsed
+
+
+def _check_count(text: str, name: str) -> None:
+    containers = text.count("{") + text.count("[")
+    if containers > MAX_JSON_CONTAINERS or text.count(",") > MAX_JSON_VALUES:
+        raise FileError(
+            f"{name} has too many values to be held together: at most {MAX_JSON_VALUES:,} commas and "
+            f"{MAX_JSON_CONTAINERS:,} lists and objects are allowed; use a shorter one"
+        )
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, InputError, OmniVoiceError, TextError
+from ..intake.cancel import cancellable
 from ..intake.files import read_bytes, write_atomic
 from ..intake.limits import MAX_BATCH_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import check_file_name, shown_name
@@ -45,6 +46,10 @@ def read_rows(path: Path) -> list[Row]:
     Raises FileError for a list that cannot be read, InputError for one without rows or with too many.
     """
     data = read_bytes(path, limit=MAX_MANIFEST_BYTES)
+    if (count := data.count(b"\n") + data.count(b"\r")) > 4 * MAX_BATCH_ROWS:  # with blank lines, and CR before LF
+        raise InputError(
+            f"{shown_name(path)} has {count} line ends, at most {MAX_BATCH_ROWS} rows are allowed: split it"
+        )
     lines = [
         (number, line) for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").splitlines(), 1) if line.strip()
     ]
@@ -52,7 +57,7 @@ def read_rows(path: Path) -> list[Row]:
         raise InputError(f"{shown_name(path)} has no row: write one JSON object on each line, with a text")
     if len(lines) > MAX_BATCH_ROWS:
         raise InputError(f"{shown_name(path)} has {len(lines)} rows, at most {MAX_BATCH_ROWS} are allowed: split it")
-    return list(_unique(_row(number, line) for number, line in lines))
+    return list(_unique(_row(number, line) for number, line in cancellable(lines)))
 
 
 def _unique(rows: Iterator[Row]) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..constants import FRAME_RATE, SAMPLE_RATE
+from ..intake.cancel import cancellable
 from ..types import GenerationPlan, Speech
 from .lines import speech_level
 
@@ -99,7 +100,7 @@ def without_edges(samples: Tensor, expected: Expected) -> tuple[Tensor, int]:
 
 def _levels(samples: Tensor) -> list[float]:
     """Return the RMS of each window of 10 ms; the last one may be shorter."""
-    return [float(window.square().mean().sqrt()) for window in samples[0].split(WINDOW)]
+    return [float(window.square().mean().sqrt()) for window in cancellable(samples[0].split(WINDOW), 1_024)]
 
 
 def _clipped(samples: Tensor) -> Iterator[Finding]:

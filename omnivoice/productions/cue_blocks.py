@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ..errors import TextError
+from ..intake.cancel import cancellable
 from ..intake.limits import MAX_CUE_CHARS, MAX_CUES, shown
 from .cue_times import read_times
 
@@ -61,7 +62,7 @@ def find_blocks(text: str) -> Blocks:
     rows = [row.strip(" \t\xa0\u3000") for row in _LINE_END.split(text)]
     first = next((row for row in rows if row), "")
     is_vtt = re.match(r"WEBVTT(?![\w])", first) is not None
-    found_times = ((i, found) for i, row in enumerate(rows) if (found := read_times(row, i + 1)))
+    found_times = ((i, found) for i, row in enumerate(cancellable(rows, 1_024)) if (found := read_times(row, i + 1)))
     times = dict(islice(found_times, MAX_CUES + 1))
     if not times:
         raise TextError(_no_cues(text, is_vtt))
@@ -72,7 +73,7 @@ def find_blocks(text: str) -> Blocks:
     cues: list[Block] = []
     before: list[tuple[int, str]] = []
     number, head = 0, rows.index(first) + 1 if is_vtt else 0
-    for place, found in times.items():
+    for place, found in cancellable(times.items(), 256):
         own, start = _number_above(rows, place, head, {number + 1, len(cues) + 1}, is_vtt)
         own = own if found.number is None else found.number
         if cues:

@@ -10,6 +10,7 @@ there; the noise of a room is not imitated.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,8 @@ import torch
 
 from ..engine import Engine
 from ..errors import AudioError, InputError
-from ..intake.limits import check_integer, check_number, check_switch, shown
+from ..intake.cancel import cancellable
+from ..intake.limits import MAX_ORDER_CHARS, check_integer, check_number, check_switch, check_text_length, shown
 from ..text.rules import TextRules
 from ..types import GenerationPlan, Speech, VoicePrompt, Waveform
 from .checks import Finding, check_speech
@@ -149,13 +151,15 @@ def check_lines(numbers: Sequence[int], count: int) -> list[int]:
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= count:
             raise InputError(f"line must be 1-{count}, the lines of the timings, got {shown(number)}")
-    if twice := [number for number in numbers if list(numbers).count(number) > 1]:
+    if twice := [number for number, count in Counter(numbers).items() if count > 1]:
         raise InputError(f"line {twice[0]} is named twice: leave out one of them")
     return list(numbers)
 
 
 def parse_lines(text: object) -> tuple[int, ...]:
     """Return the numbers of lines in a text such as "3" or "3, 7"; raises InputError for anything else."""
+    if isinstance(text, str):
+        check_text_length(text, name="line", limit=MAX_ORDER_CHARS)
     parts = str(text).replace(",", " ").split() if isinstance(text, str) else []
     if not parts or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
         raise InputError(f'line must be the number of a line, or several such as "3, 7", got {shown(text)}')
@@ -191,7 +195,7 @@ def moved_lines(
     The words of new lines are estimated.
     """
     new, found = {piece.place.number: piece for piece in pieces}, []
-    for number, line in enumerate(timings, 1):
+    for number, line in enumerate(cancellable(timings), 1):
         moved = sum(piece.added for piece in pieces if piece.place.number != number and piece.place.before(line, rate))
         seconds = moved / rate
         words = tuple(TimedWord(one.word, one.start + seconds, one.end + seconds) for one in line.words)

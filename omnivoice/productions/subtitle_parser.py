@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from ..errors import TextError
+from ..intake.cancel import cancellable, hear_cancel
 from ..intake.limits import MAX_SUBTITLE_CHARS, MAX_TOTAL_SECONDS, check_run_length, shown
 from ..intake.text_in import clean_text
 from ..text.characters import is_spoken
@@ -45,6 +46,7 @@ def parse_subtitles(text: object, names: Collection[str] = (), rules: TextRules 
         reader.unspoken.append(Unspoken(None, line, row, OUTSIDE, whole=True))
     reader.read(blocks.cues)
     check_run_length(cue.text for cue in reader.cues)
+    hear_cancel()
     cues = sorted(reader.cues, key=lambda cue: cue.start_ms)
     end_ms = max(max(block.start_ms, block.end_ms or 0, 0) for block in blocks.cues)
     unspoken = (replace(one, text=rules.restored(one.text)) for one in reader.unspoken)
@@ -66,14 +68,14 @@ class _Reader:
 
     def read(self, blocks: Sequence[Block]) -> None:
         """Add the cues of all blocks."""
-        texts = [plain_cue(block.rows, self.formatting) for block in blocks]
+        texts = [plain_cue(block.rows, self.formatting) for block in cancellable(blocks, 64)]
         ends = [block.start_ms if block.end_ms is None else block.end_ms for block in blocks]
         shown = [Shown(block.start_ms, end, text.text) for block, end, text in zip(blocks, ends, texts)]
         repeats = repeated_words(shown)
         counts = Counter(name for text in texts for name in labels_in(text.text))
         names = {folded(name): name for name in self.cast}
         known = {*names, *(name for name, count in counts.items() if count >= _LEAST_CUES)}
-        for i, (block, text, repeated) in enumerate(zip(blocks, texts, repeats)):
+        for i, (block, text, repeated) in enumerate(cancellable(zip(blocks, texts, repeats), 64)):
             cue, problems = _timed(block)
             if repeated:
                 text = self._without_repeats(block, text, repeated)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..constants import SAMPLE_RATE
 from ..errors import InputError, OmniVoiceError
+from ..intake.cancel import cancellable
 from ..intake.limits import MAX_TIMED_WORDS, MAX_TIMINGS_CHARS, check_number, shown
 from ..intake.strict_json import parse_json
 from ..text.characters import STAND_INS, is_spoken
@@ -85,7 +86,7 @@ def sounding(samples: Tensor, sample_rate: int = SAMPLE_RATE, quiet: float = QUI
 
     quiet: the share of the peak below which a window is silent."""
     window = sample_rate // 100
-    peaks = [float(part.abs().max()) for part in samples[0].split(window)]
+    peaks = [float(part.abs().max()) for part in cancellable(samples[0].split(window), 1_024)]
     loud = [i for i, peak in enumerate(peaks) if peak > quiet * max(peaks)]
     return (loud[0] * window, min((loud[-1] + 1) * window, samples.shape[1])) if loud else (0, samples.shape[1])
 
@@ -156,7 +157,7 @@ def parse_timings(text: object) -> list[TimedLine]:
         rows = _rows(text)
         lists = [row["words"] for row in rows if isinstance(row, dict) and isinstance(row.get("words"), list)]
         if max(count := len(rows), words := sum(map(len, lists))) <= MAX_TIMED_WORDS:
-            return [_line(row) for row in rows]
+            return [_line(row) for row in cancellable(rows, 256)]
     except (OmniVoiceError, KeyError, TypeError) as error:
         raise InputError(
             f"timings must be the timings output of a node or the JSON file of narrate, got {shown(text)}"
@@ -178,7 +179,7 @@ def _rows(text: object) -> list[object]:
 def _line(row: Any) -> TimedLine:
     if not isinstance(row, dict):
         raise InputError("a line is not an object")
-    words = tuple(TimedWord(str(word["word"]), *_times(word)) for word in row.get("words") or ())
+    words = tuple(TimedWord(str(word["word"]), *_times(word)) for word in cancellable(row.get("words") or (), 256))
     speaker = row.get("speaker")
     return TimedLine(
         str(row["text"]), *_times(row), None if speaker is None else str(speaker), words, str(row.get("words_are", ""))
@@ -201,7 +202,7 @@ def srt_of(lines: Sequence[TimedLine], rules: TextRules = PUBLISHED, *, words: b
         rows = [(line.start, line.end, line.text, line.speaker) for line in lines]
     else:
         rows = [(word.start, word.end, word.word, None) for line in lines for word in line.words]
-    return srt_text([_cue(i, *row, rules) for i, row in enumerate(rows, 1)])
+    return srt_text([_cue(i, *row, rules) for i, row in enumerate(cancellable(rows, 256), 1)])
 
 
 def _cue(number: int, start: float, end: float, text: str, speaker: str | None, rules: TextRules) -> Cue:
@@ -220,7 +221,7 @@ def frames_json(lines: Sequence[TimedLine], fps: float, *, words: bool = False) 
         else [(line.text, line.start, line.end) for line in lines]
     )
     rows = []
-    for text, start, end in timed:
+    for text, start, end in cancellable(timed, 256):
         first, last = math.floor(_exact(start) * rate), math.ceil(_exact(end) * rate) - 1
         rows.append({"frame": first, "last_frame": max(first, last), "text": text})
     return json.dumps(rows, ensure_ascii=False, indent=1)

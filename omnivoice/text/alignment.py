@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 
+from ..intake.cancel import cancellable, hear_cancel
+
 EXACT_CELLS = 250_000  # pairs of words that are compared one by one in one piece
 MOST_CELLS = 750_000  # in all pieces together
 RUNS = (8, 4, 2, 1)  # words of an anchor; longer ones are more certain
@@ -26,6 +28,7 @@ def equal_pairs(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
     first, second = ([numbers.setdefault(word, len(numbers)) for word in words] for words in (old, new))
     pairs, cells, pieces = Pairs(), MOST_CELLS, [((0, 0), (len(first), len(second)), 0)]
     while pieces:
+        hear_cancel()
         (i, j), (i_end, j_end), depth = pieces.pop()
         while i < i_end and j < j_end and first[i] == second[j]:
             pairs.append((i, j))
@@ -47,7 +50,7 @@ def equal_pairs(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
 
 def _anchors(old: Sequence[int], new: Sequence[int]) -> Pairs:
     """Return the first words of the longest runs that occur once in each list, those in the same order in both."""
-    for run in RUNS:
+    for run in cancellable(RUNS):
         places = _once(new, run)
         both = [(i, places[words]) for words, i in _once(old, run).items() if words in places]
         if both:
@@ -80,7 +83,7 @@ def _ascending(pairs: Pairs) -> Pairs:
 
 def _exact(old: Sequence[int], new: Sequence[int]) -> Pairs:
     rows = [[(j, int(j > 0), j > 0) for j in range(len(new) + 1)]]  # (changed words, changes, whether one is open)
-    for i, word in enumerate(old, 1):
+    for i, word in enumerate(cancellable(old), 1):
         above, row = rows[-1], [(i, 1, True)]
         for j, other in enumerate(new, 1):
             options = [_changed(above[j - 1]), _changed(above[j]), _changed(row[j - 1])]

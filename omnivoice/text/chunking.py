@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from ..errors import InputError
+from ..intake.cancel import cancellable, hear_cancel
 from .boundaries import CHARACTER, NEVER, PARAGRAPH, SENTENCE, SPACE, SYLLABLE, cut_ranks
 from .characters import is_spoken, upstream_table
 from .clean import joined_lines
@@ -37,15 +38,18 @@ def chunk_sentences(text: str, *, max_weight: float, first_weight: float = 0.0) 
     if not max_weight > 0:
         raise InputError(f"max_weight must be > 0, got {max_weight}")
     joined, line_starts = joined_lines(text.strip())
+    hear_cancel()
     measure = _Measure(joined)
     budget = max(1, int(min(max_weight, 1e9) * TENTHS + 1e-6))
     everything, first = (0, len(joined)), int(min(first_weight, 1e9) * TENTHS)
     if measure.weight(everything) <= (min(budget, 2 * first) if first else budget):
         return [joined] if joined else []
+    hear_cancel()
     ranks = cut_ranks(joined, line_starts)
+    hear_cancel()
     start = _first_end(measure, ranks, first, budget) if first else 0
     spans = [(start, len(joined))]
-    for rank in range(PARAGRAPH, NEVER, -1):  # at every good place, then evenly where there is none
+    for rank in cancellable(range(PARAGRAPH, NEVER, -1)):  # at every good place, then evenly where there is none
         cuts = [i for i, r in enumerate(ranks) if r >= rank]
         spare = [i for i, r in enumerate(ranks) if r >= CHARACTER] if rank == SYLLABLE else []
         spans = _split(spans, measure, budget, cuts, evenly=rank <= SPACE, spare=spare)
@@ -100,7 +104,7 @@ def _split(
     spare: more cuts, for an even part that `cuts` would make too short or too long.
     """
     result: list[Span] = []
-    for start, end in spans:
+    for start, end in cancellable(spans, 64):
         while evenly and measure.weight((start, end)) > budget:
             parts = -(-measure.weight((start, end)) // budget)
             target = -(-measure.weight((start, end)) // parts)
@@ -150,7 +154,7 @@ def _merge_tiny(spans: Sequence[Span], measure: _Measure, least: int) -> list[Sp
 def _pack(spans: Sequence[Span], measure: _Measure, budget: int, ranks: Sequence[int]) -> list[Span]:
     """Return chunks within the budget: neighbouring spans merged at the least total cost."""
     costs, origins = [0.0], [0]
-    for last in range(len(spans)):
+    for last in cancellable(range(len(spans)), 64):
         best, origin = float("inf"), last
         for first in range(last, -1, -1):
             chunk = (spans[first][0], spans[last][1])

@@ -14,6 +14,7 @@ import re
 import unicodedata
 
 from ..errors import TextError
+from ..intake.cancel import hear_cancel
 from .characters import HAN, TATWEEL, is_content, is_stand_in, is_unspaced, marks
 from .line_ends import join_cut_words
 from .markup import without_markup
@@ -56,6 +57,7 @@ def plain_text(text: str, removed: Removed | None = None, rules: TextRules = PUB
     if rules.as_written:
         return unicodedata.normalize("NFC", text)
     plain = unicodedata.normalize("NFC", without_markup(unicodedata.normalize("NFC", text), removed or Removed()))
+    hear_cancel()
     return join_cut_words(_SPACES.sub(" ", _LINES.sub("\n", plain)))
 
 
@@ -78,6 +80,7 @@ def speakable_lines(text: str, removed: Removed | None = None, rules: TextRules 
         plain = removed.blank("tokens", CONTROL, plain)
     else:
         plain = _without_symbols(_SPACES.sub(" ", plain), removed, rules)
+    hear_cancel()
     lines = plain.split("\n")
     if len(lines) > 1:  # a single line keeps its outer spaces, because they count in upstream's estimate
         lines = [line.strip(" \t") for line in lines]
@@ -96,6 +99,7 @@ def _without_symbols(text: str, removed: Removed, rules: TextRules) -> str:
     plain = removed.blank("tokens", _SPECIAL, text)
     for pattern in (_UNSPOKEN, _RULE, _LOOSE_UNDERSCORES):
         plain = removed.blank("symbols", pattern, plain)
+    hear_cancel()
     return _WIDE_GAP.sub(" ", _shorten_runs(canonical_tags(plain, rules.tags), removed))
 
 

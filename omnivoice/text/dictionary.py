@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ..intake.cancel import hear_cancel
 from ..types import Dictionary, DictionaryEntry
 from .characters import is_unspaced
 from .normalise import Normalised, Replacement, protected_spans
@@ -22,6 +23,7 @@ from .normalise.scripts import language_parts
 from .tags import BRACKETED
 
 _HIDDEN = "\ufffc"  # stands for each character of a control span
+_HEARD_EVERY = 1_024  # letters, after which Cancel is asked for
 _JAMO = ("\u1160", "\u11ff")  # vowels and final consonants of Korean, which NFC joins to the letter before them
 
 
@@ -113,6 +115,8 @@ def _words(
     starts = [start for start, _, _ in parts]
     at = 0
     while at < len(units):
+        if at % _HEARD_EVERY == 0:
+            hear_cancel()
         for size in index.lengths.get(units[at][:1], ()):
             end = _end(units, at, size)
             if not end or _is_part(exact, at, end):

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from os import PathLike
 
 from ..errors import InputError, TextError
+from ..intake.cancel import cancellable
 from ..intake.encodings import read_text_file
 from ..intake.limits import MAX_DICTIONARY_BYTES, MAX_DICTIONARY_CHARS, MAX_DICTIONARY_ENTRIES, MAX_ENTRY_CHARS, shown
 from ..intake.paths import shown_name
@@ -52,7 +53,9 @@ def parse_dictionary(text: object, name: str = "dictionary") -> Dictionary:
     """
     rows = clean_text(text, name=name, limit=MAX_DICTIONARY_CHARS)
     entries: dict[tuple[str, str | None, bool], DictionaryEntry] = {}
-    for number, values in _rows(rows, name):
+    for count, (number, values) in enumerate(cancellable(_rows(rows, name), 256), 1):
+        if count > 2 * MAX_DICTIONARY_ENTRIES:  # the same ones may be there again
+            raise TextError(f"{name}, line {number}: a dictionary can have at most {MAX_DICTIONARY_ENTRIES} entries")
         try:
             entry = _entry(values, number)
         except InputError as error:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..intake.cancel import cancellable
 from .alignment import equal_pairs
 from .characters import is_spoken, is_unspaced
 from .word_errors import spoken_words
@@ -34,13 +35,13 @@ class WordChange:
 def words_and_brackets(text: str) -> list[str]:
     """Return the words of a text with their punctuation, and its brackets, in order. All are parts of the text."""
     found, at = list[str](), 0
-    for match in [*_BRACKET.finditer(text), None]:
+    for match in cancellable([*_BRACKET.finditer(text), None], 256):
         for part in _WORD.findall(text[at : match.start() if match else None]):
             found += split_run(part)
         if match:
             found.append(match[0])
             at = match.end()
-    return [word for word in found if is_bracket(word) or any(map(is_spoken, word))]
+    return [word for word in cancellable(found, 256) if is_bracket(word) or any(map(is_spoken, word))]
 
 
 def is_bracket(word: str) -> bool:
@@ -81,7 +82,7 @@ def _keys(words: Sequence[str]) -> list[tuple[str, ...]]:
     """Return what decides whether two words are the same."""
     return [
         (word,) if is_bracket(word) else (*spoken_words(word), _mark(word, last=place == len(words) - 1))
-        for place, word in enumerate(words)
+        for place, word in enumerate(cancellable(words, 256))
     ]
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import InputError, OmniVoiceError, TextError
+from ..intake.cancel import cancellable
 from ..intake.limits import MAX_PAUSES_SECONDS, MAX_SCRIPT_LINES, MAX_SPEAKER_CHARS, MAX_SPEAKERS, check_number, shown
 from ..intake.text_in import clean_text
 from .characters import is_content, is_spoken, is_unspaced
@@ -95,7 +96,7 @@ def parse_script(script: str, speakers: Collection[str] | None = None, rules: Te
     names = None if speakers is None else speaker_names(speakers)
     rows = _LINE_END.split(clean_text(script, name="script"))
     removed, reader = Removed(), _Reader(names, rules)
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(cancellable(rows, 64), 1):
         if row.strip():
             reader.read(row.rstrip(), number, removed)
     reader.check_waiting()

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from ..errors import CheckpointError, FileError, TextError
+from ..intake.cancel import cancellable, hear_cancel
 from ..intake.strict_json import parse_json
 from .characters import is_stand_in
 from .own_tokens import CONTROL_TOKENS, OwnToken, OwnTokens, split_stand_ins
@@ -58,10 +59,14 @@ class TextTokenizer:
     def from_json(cls, data: bytes) -> TextTokenizer:
         """Return the tokenizer in the content of a tokenizer.json; raises CheckpointError for any other."""
         with _garbage_collection_paused():
+            hear_cancel()
             table = _table(data)
+            hear_cancel()
             vocab, merges = _bpe(table)
+            hear_cancel()
             added = _added_tokens(table, vocab)
             _check_splitting(table)
+            hear_cancel()
             return cls(_encoder(vocab, merges), vocab.values(), added)
 
     def special(self, name: str) -> int:
@@ -78,6 +83,7 @@ class TextTokenizer:
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise TextError("the text contains half of a surrogate pair, which is not a character: remove it") from None
+        hear_cancel()
         ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
         return [token for token in ids if token not in self._control_ids]
 
@@ -181,7 +187,7 @@ def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[st
     """Return the added tokens by their texts, with the seven of the layout and without an ordinary token's id."""
     entries = table.get("added_tokens")
     found: dict[str, OwnToken] = {}
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in cancellable(entries if isinstance(entries, list) else (), 1_024):
         content, token = (entry.get("content"), entry.get("id")) if isinstance(entry, dict) else (None, None)
         if not isinstance(content, str) or not content or not isinstance(token, int) or not _is_id(token):
             raise _not_ours("an added token has no text or no id")

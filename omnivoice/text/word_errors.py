@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..intake.cancel import cancellable
 from .characters import is_spoken, is_stand_in, is_unspaced
 
 _UNSPOKEN = re.compile(r"\[[^\[\]]*\]|<[^<>\n]{1,100}>")
@@ -92,7 +93,7 @@ def share_right(comparisons: Iterable[Comparison]) -> float:
 def _aligned(said: Sequence[str], heard: Sequence[str]) -> tuple[int, list[tuple[int, int]]]:
     """Return (the fewest errors, the pairs of equal words in such an alignment)."""
     rows = [[(j, 0) for j in range(len(heard) + 1)]]  # (errors, minus the pairs) of each pair of prefixes
-    for i, word in enumerate(said, 1):
+    for i, word in enumerate(cancellable(said), 1):
         above, row = rows[-1], [(i, 0)]
         for j, other in enumerate(heard, 1):
             (e, r), (up, up_right), (left, left_right) = above[j - 1], above[j], row[j - 1]

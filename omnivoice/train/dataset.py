@@ -21,6 +21,7 @@ from ..constants import FRAME_RATE
 from ..devices import device_errors_in_words
 from ..errors import FileError, InputError
 from ..intake.audio_files import read_audio
+from ..intake.cancel import hear_cancel
 from ..intake.limits import MAX_LABEL_CHARS, MAX_VOICE_TEXT_CHARS
 from ..intake.text_in import clean_text
 from ..text.clean import plain_text, speakable
@@ -148,6 +149,7 @@ class _Reader:
             audio = row.audio
             if isinstance(audio, Path):
                 audio = read_audio(audio, require_complete=True, on_read=self.on_read)
+            hear_cancel()
             samples = prepare_clip(audio)
             _check(shielded, row.clean_start, samples.shape[1] // self.encoder.config.hop_length)
             with device_errors_in_words(self.device, "close other programs that use it"):

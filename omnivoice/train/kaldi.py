@@ -10,6 +10,7 @@ from os.path import isfile
 from pathlib import Path
 
 from ..errors import InputError
+from ..intake.cancel import cancellable
 from ..intake.paths import shown_name
 from .manifest_lines import Line, Lines, plain_lines
 
@@ -25,7 +26,7 @@ def read_kaldi(folder: Path) -> Lines:
         )
     paths = _by_id(folder / WAV_SCP)
     rows: list[Line] = []
-    for number, (name, words) in enumerate(_by_id(folder / TEXT), start=1):
+    for number, (name, words) in enumerate(cancellable(_by_id(folder / TEXT), 256), start=1):
         rows.append(Line(name, f"line {number} of {TEXT}", {"text": words}))
     known = dict(paths)
     told = {row.name for row in rows}
@@ -37,7 +38,7 @@ def read_kaldi(folder: Path) -> Lines:
 
 
 def _by_id(path: Path) -> list[tuple[str, str]]:
-    pairs = (line.strip().split(None, 1) for line in plain_lines(path))
+    pairs = (line.strip().split(None, 1) for line in cancellable(plain_lines(path), 256))
     return [(pair[0], pair[1] if len(pair) > 1 else "") for pair in pairs]
 
 

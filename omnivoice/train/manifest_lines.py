@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple, TypeVar
 
 from ..errors import FileError, InputError
+from ..intake.cancel import cancellable
 from ..intake.files import read_bytes
 from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import shown_name
@@ -26,6 +27,7 @@ from .list_layout import Layout, find_layout
 
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_HEARD_EVERY = 1_024  # lines, after which Cancel is asked for
 _SEPARATOR = re.compile(r'"?sep=([,;\t|])"?', re.IGNORECASE)  # the first line of a list for Excel
 
 Values = dict[str, str]  # by field, with the name of the row
@@ -46,10 +48,11 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of one list, the columns or keys that are not used, and how the list was read where that is a guess."""
+    """The lines of one list, parsed as they are asked for, the columns or keys that are not used (known once all lines
+    are parsed), and how the list was read where that is a guess."""
 
-    rows: list[Line]
-    unused: list[str] = field(default_factory=list)
+    rows: Iterable[Line]
+    unused: Collection[str] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -60,8 +63,9 @@ def read_table(path: Path, has: Callable[[str], bool]) -> Lines:
     Quoting exists with commas and semicolons, as spreadsheets write it, and for a whole cell between tabs; between bars
     a quote is an ordinary character. Raises InputError for a list whose columns cannot be told apart.
     """
-    lines = list(_lines(path))
-    name = shown_name(path)
+    lines, name = [*cancellable(_lines(path), _HEARD_EVERY)], shown_name(path)
+    if len(lines) > MAX_DATASET_ROWS + 1:  # one may be the header
+        raise FileError(f"{name} must have at most {MAX_DATASET_ROWS} rows, got {len(lines)}: split it into parts")
     marks: tuple[str, ...] = MARKS
     if lines and (forced := _SEPARATOR.fullmatch(lines[0][1].strip())):
         marks, lines = (forced[1],), lines[1:]
@@ -84,17 +88,17 @@ def read_json_list(path: Path) -> Lines:
     if whole is None:
         rows = _parsed(_lines(path), lambda line: _from_json(_json(line), unused))
     elif isinstance(whole, list):
-        rows = [
+        rows = (
             _row_of(f"item {number}", item, lambda item: _from_json(item, unused))
             for number, item in enumerate(whole, 1)
-        ]
+        )
     elif "segments" in whole:
         raise InputError(
             f"{shown_name(path)} has the parts of one recording: cut it into files, and give each its own text"
         )
     else:
         raise InputError(f"{shown_name(path)} must be a JSON array of objects, or have one JSON object per line")
-    return Lines(rows, list(unused))
+    return Lines(rows, unused.keys())
 
 
 def read_plain(path: Path, *, limit: int) -> str:
@@ -138,8 +142,8 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _parsed(lines: Iterable[tuple[int, str]], parse: Callable[[str], Values]) -> list[Line]:
-    return [_row_of(f"line {number}", line, parse) for number, line in lines]
+def _parsed(lines: Iterable[tuple[int, str]], parse: Callable[[str], Values]) -> Iterator[Line]:
+    return (_row_of(f"line {number}", line, parse) for number, line in lines)
 
 
 def _row_of(place: str, source: Source, parse: Callable[[Source], Values]) -> Line:
@@ -207,11 +211,11 @@ def _whole_json(path: Path) -> list[object] | dict[str, object] | None:
     """
     text = read_plain(path, limit=MAX_MANIFEST_BYTES).strip()
     first, _, more = text.partition("\n")
-    is_row = _is_object(first) and (more or '"segments"' not in first)
+    is_row = first.startswith("{") and _is_object(first) and (more or '"segments"' not in first)
     if is_row or not text.startswith(("[", "{")):
         return None
     try:
-        whole = parse_json(text.encode("utf-8", "surrogatepass"), shown_name(path))
+        whole = parse_json(text, shown_name(path))
     except FileError:
         if text.startswith("[") and path.suffix.lower() == ".json":
             raise
@@ -228,7 +232,7 @@ def _is_object(line: str) -> bool:
 
 
 def _json(line: str) -> object:
-    return parse_json(line.strip().encode("utf-8", "surrogatepass"), "it")
+    return parse_json(line.strip(), "it")
 
 
 def _from_json(row: object, unused: dict[str, None]) -> Values:

@@ -18,7 +18,8 @@ from os.path import isdir, isfile  # unlike Path.is_file, they never raise
 from pathlib import Path
 
 from ..errors import FileError, InputError
-from ..intake.limits import MAX_DATASET_ROWS
+from ..intake.cancel import cancellable
+from ..intake.limits import MAX_DATASET_ROWS, MAX_UNUSABLE_ROWS
 from ..intake.paths import as_path, shown_name
 from .clips import Rejected
 from .kaldi import TEXT, WAV_SCP, read_kaldi
@@ -177,22 +178,29 @@ def _from_list(file: Path, root: Path | None, notes: list[str], by_stem: Mapping
 
 
 def _from_lines(file: str, lines: Lines, finder: Finder, notes: list[str]) -> Manifest:
-    if not lines.rows:
-        raise InputError(f"{file} has no rows: {WANTED}")
-    if len(lines.rows) > MAX_DATASET_ROWS:
-        raise InputError(f"{file} must have at most {MAX_DATASET_ROWS} rows, got {len(lines.rows)}")
+    """Return the rows of a list. Raises InputError for none, for too many, and for a list that starts with
+    `MAX_UNUSABLE_ROWS` rows of which none can be used: each costs a search in several folders."""
     found: list[tuple[str, Row]] = []
     rejected: list[Rejected] = []
     finder.elsewhere.clear()  # of what was only tried
-    for line in lines.rows:
+    for count, line in enumerate(cancellable(lines.rows), 1):
+        if count > MAX_DATASET_ROWS:
+            raise InputError(f"{file} must have at most {MAX_DATASET_ROWS} rows: split it into parts")
+        if count > MAX_UNUSABLE_ROWS and not found:
+            raise InputError(
+                f"none of the first {MAX_UNUSABLE_ROWS} rows of {file} can be used; the first is {rejected[0].name}: "
+                f"{rejected[0].reason}. Leave out rows without a recording"
+            )
         try:
             found.append((line.values.get("audio", ""), _row(line, finder)))
         except InputError as error:
             rejected.append(Rejected(placed(printable(line.name), line.place), str(error)))
+    if not found and not rejected:
+        raise InputError(f"{file} has no rows: {WANTED}")
     rows = _without_doubtful(found, finder, rejected)
     notes += lines.notes
     if lines.unused:
-        notes.append(f"not used in {file}: {some_names(lines.unused)}")
+        notes.append(f"not used in {file}: {some_names([*lines.unused])}")
     if moved := [printable(path) for path in finder.elsewhere]:
         notes.append(f"not at the path of the list, but found next to it by the last part: {some_names(moved)}")
     if again := _again(rows):

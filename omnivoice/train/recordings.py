@@ -15,6 +15,7 @@ from os.path import isdir, isfile  # unlike Path.is_file, they never raise
 from pathlib import Path, PureWindowsPath
 
 from ..errors import FileError, InputError
+from ..intake.cancel import cancellable, hear_cancel
 from ..intake.limits import MAX_DATASET_FILES
 from ..intake.paths import as_path, shown_name
 
@@ -85,7 +86,7 @@ def walk(folder: Path, unread: dict[Path, str] | None = None, *, follow: bool = 
 
     while waiting:
         start = waiting.pop(0)
-        for place, folders, files in os.walk(start, onerror=refused, followlinks=False):
+        for place, folders, files in cancellable(os.walk(start, onerror=refused, followlinks=False)):
             if follow and (real := os.path.realpath(place)) in seen:
                 skipped[Path(place)] = "its files are read already"
                 folders.clear()
@@ -100,6 +101,7 @@ def walk(folder: Path, unread: dict[Path, str] | None = None, *, follow: bool = 
                 skipped.update(dict.fromkeys(linked, "links to folders are not followed"))
             for name in sorted(files):
                 count += 1
+                hear_cancel()
                 if count > MAX_DATASET_FILES:
                     raise FileError(f"{shown_name(folder)} must have at most {MAX_DATASET_FILES} files: split it")
                 if not name.startswith("."):

@@ -13,6 +13,7 @@ from os.path import isdir
 from pathlib import Path
 
 from ..errors import FileError, InputError
+from ..intake.cancel import cancellable
 from ..intake.limits import MAX_TRANSCRIPT_BYTES
 from ..intake.paths import shown_name
 from .clips import Rejected
@@ -53,7 +54,7 @@ def read_sidecars(folder: Path, root: Path | None) -> Manifest:
     used = {text for texts in pairs.values() for text in texts}
     rows: list[Row] = []
     rejected: list[Rejected] = []
-    for path, texts in pairs.items():
+    for path, texts in cancellable(pairs.items()):
         name = _name(path, folder)
         try:
             rows.append(Row(name, path, _transcript(path, texts, found.others, root)))
@@ -99,7 +100,7 @@ def _own_texts(recording: Path, texts: dict[Path, list[Path]]) -> list[Path]:
 
 def _pairs(found: _Found, folder: Path) -> tuple[dict[Path, list[Path]], list[str]]:
     """Return {recording: its transcripts, the one to read first}, and notes on those in another folder."""
-    pairs = {path: _own_texts(path, found.texts) for path in found.recordings}
+    pairs = {path: _own_texts(path, found.texts) for path in cancellable(found.recordings)}
     used = {text for texts in pairs.values() for text in texts}
     free = [text for texts in found.texts.values() for text in texts if text not in used]
     by_key: dict[tuple[str, ...], list[Path]] = {}

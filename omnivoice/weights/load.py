@@ -15,6 +15,7 @@ import torch
 from ..config import LMConfig
 from ..devices import check_torch
 from ..errors import CheckpointError
+from ..intake.cancel import hear_cancel
 from ..lm import OmniVoiceLM, TextEmbedding
 from ..lm.fused import fused_rows
 from ..ops import TORCH_OPS, Ops
@@ -52,8 +53,11 @@ def load_lm(
             f"tokenizer.json has ids up to {max(used_ids)}, but the model embeds only {config.vocab_size}: "
             "the two files belong to different models; take both from the same one"
         )
+    hear_cancel()
     module = OmniVoiceLM(config, ops=ops, device=META, dtype=dtype, heads_dtype=heads_dtype, fused=fused)
+    hear_cancel()
     found = lm_tensors(config, files)
+    hear_cancel()
     rows = fused_rows(config) if fused else {}
     needed = sorted(set(used_ids).difference(optional_ids))
     used = {TEXT_EMBEDDING: needed, AUDIO_EMBEDDING: range(config.codebooks * config.audio_vocab_size)}

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..devices import dtype_name
 from ..errors import CheckpointError
+from ..intake.cancel import cancellable
 from ..intake.tensor_header import DTYPES, TensorInfo
 from ..intake.tensors import TensorFile, open_tensors
 from .files import HOW_TO_GET
@@ -138,7 +139,7 @@ def _take(
 ) -> None:
     """Check the pieces of a tensor and copy them to where they belong, if that is not where they are."""
     zero: set[int] = set()
-    for first, piece in pieces:
+    for first, piece in cancellable(pieces):
         check_values(piece, f"{place.path.name}: {name}", dtype)
         if into is not None:
             (into[first : first + len(piece)] if into.ndim else into[None]).copy_(piece)

@@ -145,6 +145,22 @@ def test_cancel_is_heard_while_texts_are_planned(nodes, model, host, interrupt) 
     assert host.loads == []
 
 
+@pytest.mark.parametrize(
+    ("node", "inputs"),
+    [
+        ("PreviewText", {"text": "Hello there."}),
+        ("OmniVoiceDictionary", {"entries": "a = b"}),
+        ("Timings", {"timings": '{"lines": [{"text": "a", "start": 0, "end": 1}]}'}),
+    ],
+)
+def test_cancel_is_heard_in_nodes_that_only_read(nodes, host, interrupt, node: str, inputs: dict[str, str]) -> None:
+    execute = next(one.execute for name, one in nodes.items() if name.endswith(node))
+    execute(**inputs)
+    host.interrupt_after = 0
+    with pytest.raises(interrupt):
+        execute(**inputs)
+
+
 @pytest.mark.parametrize("design", [None, {"gender": "female", "accent": "british accent"}])
 def test_a_voice_that_was_not_recorded_can_be_kept(nodes, model, design) -> None:
     extra = {"design": nodes["OmniVoiceVoiceDesignAttributes"].execute(**design).values[0]} if design else {}

@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ...intake.cancel import hear_cancel
+from ...intake.limits import MAX_RUN_CHARS
 from ...text.languages import language_id
 from . import chinese, english, other
 from .protected import protected_spans
@@ -36,13 +38,14 @@ def normalise(
     language: anything that `language_id` takes; None = by the script of each part. tokens: strings that the model
     knows as tokens of their own. kept: (start, end) of parts that stay as they are, in order. A language without rules
     leaves the text as it is, with a warning if a number in it stays. The rules are applied until they change nothing
-    more, so that the result, normalised again, stays as it is.
+    more, so that the result, normalised again, stays as it is; a result of more than `MAX_RUN_CHARS` is not normalised
+    again, since it is too long to be spoken.
     Raises InputError for an unknown language, and nothing for any text.
     """
     language = language_id(language)
     result = _once(text, language, tokens, kept)
     for _ in range(_MAX_ROUNDS):
-        if not result.changes:
+        if not result.changes or len(result.text) > MAX_RUN_CHARS:
             break
         again = _once(result.text, language, tokens, result.moved(kept))
         if not again.changes:
@@ -52,6 +55,7 @@ def normalise(
 
 
 def _once(text: str, language: str | None, tokens: Collection[str], kept: Sequence[tuple[int, int]]) -> Normalised:
+    hear_cancel()
     visible = list(text)
     for start, end in protected_spans(text, tokens):
         visible[start:end] = HIDDEN * (end - start)

@@ -14,6 +14,7 @@ from collections import deque
 from functools import cache
 from itertools import accumulate
 
+from ...intake.cancel import cancellable
 from ...text.characters import has_han
 from . import english
 from .chinese_grammar import SLOT, Grammar, matches
@@ -59,7 +60,7 @@ def _found(text: str) -> list[Replacement]:
         part = english.replacements(text[start:end])
         found += [Replacement(start + one.start, start + one.end, one.spoken) for one in part]
         view[start:end] = _HIDDEN * (end - start)
-    for rule, match in matches("".join(view)):
+    for rule, match in cancellable(matches("".join(view))):
         found.append(Replacement(match.start(), match.end(), _spoken(rule, match)))
     changed = [one for one in found if one.spoken != text[one.start : one.end]]
     return sorted(changed, key=lambda one: one.start)

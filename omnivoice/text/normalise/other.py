@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, cast
 
+from ...intake.cancel import hear_cancel
 from ...intake.tables import load_table
 from .result import Replacement
 
@@ -93,9 +94,11 @@ def _pattern(mark: str, ordinal: str, unspaced: bool) -> re.Pattern[str]:
 def _replacements(speaker: _Speaker, text: str) -> list[Replacement]:
     """Return what is spoken for the numbers of a text."""
     found = []
+    hear_cancel()
     for match in _pattern(speaker.row["mark"], speaker.row.get("ordinal", ""), "unspaced" in speaker.row).finditer(
         text
     ):
+        hear_cancel()
         spoken = _spoken(speaker, match)
         if spoken:
             found.append(Replacement(*match.span(), spoken))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ...intake.cancel import hear_cancel
 from .result import Replacement
 
 _BEFORE = re.compile(r"([^\W_][\w'’.&-]*)[\s\"“(:]*$")
@@ -36,7 +37,9 @@ def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
     found: list[Replacement] = []
     for rule in rules:
         place = 0
+        hear_cancel()
         while match := rule.pattern.search(text, place):
+            hear_cancel()
             start, end = match.span()
             place = max(end, start + 1)
             if closed := taken.rfind(1, start, end) + 1:

@@ -7,8 +7,10 @@ import argparse
 import pytest
 
 from omnivoice.commands.speech_options import add_speech_options, base_request
-from omnivoice.errors import InputError
+from omnivoice.errors import InputError, TextError
+from omnivoice.generate import written
 from omnivoice.generate.plan import make_plan
+from omnivoice.text.normalise import apply
 from omnivoice.text.own_tokens import OwnToken, OwnTokens
 from omnivoice.text.rules import PUBLISHED, TextRules
 from omnivoice.types import Change, GenerationPlan, GenerationRequest
@@ -79,3 +81,33 @@ def test_the_option_of_the_command_line(arguments: list[str], expected: bool) ->
     parser = argparse.ArgumentParser()
     add_speech_options(parser)
     assert base_request(parser.parse_args(arguments), "a").normalise is expected
+
+
+def test_a_text_that_becomes_too_long_is_refused_after_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, once = list[int](), apply._once
+    monkeypatch.setattr(apply, "MAX_RUN_CHARS", 1_000)
+    monkeypatch.setattr(written, "MAX_RUN_CHARS", 1_000)
+    monkeypatch.setattr(apply, "_once", lambda text, *more: rounds.append(len(text)) or once(text, *more))
+    text = "1234567890, " * 20
+    with pytest.raises(TextError, match="the text with its numbers as words must be at most 1000 characters, got 2000"):
+        make_plan(GenerationRequest(text, language="en", normalise=True))
+    assert rounds == [len(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "speed", "fits"),
+    [
+        ("\u4eca\u5929" * 100_000, None, False),
+        ("\u4eca\u5929" * 100_000, 0.25, False),
+        ("\u4eca\u5929" * 60_000, 4.0, True),
+        ("a" * 200_000, None, True),
+        ("a" * 200_000, 0.25, True),
+        ("<b>\u4eca</b>" * 20_000, None, True),
+    ],
+)
+def test_a_text_whose_letters_take_too_long_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch, text: str, speed: float | None, fits: bool
+) -> None:
+    monkeypatch.setattr("omnivoice.generate.plan.written_text", lambda *given: 1 / 0)
+    with pytest.raises(ZeroDivisionError if fits else TextError, match="zero" if fits else r"would take 1\d\.\d hours"):
+        make_plan(GenerationRequest(text, normalise=True, speed=speed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import logging
 import os
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from omnivoice.errors import DiskFullError, FileError
-from omnivoice.intake import files
+from omnivoice.intake import files, strict_json
 from omnivoice.intake.files import file_stamp, open_regular, read_bytes, remove_file, sha256_of, write_atomic
 from omnivoice.intake.limits import MIB
 from omnivoice.intake.strict_json import parse_json, read_json
@@ -586,3 +587,28 @@ def test_remove_file(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
     with pytest.raises(FileError, match=r"^cannot remove .*; remove it by hand$"):
         remove_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("[1, 2, 3, 4, 5, 6]", True),
+        ("[1, 2, 3, 4, 5, 6, 7]", False),
+        ('[[], {}, ""]', True),
+        ("[[[[]]]]", False),
+        ('{"a": {"b": {"c": [1]}}}', False),
+        ('["1, 2, 3", "4, 5, 6, 7"]', False),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_values_are_counted_before_json_is_parsed(
+    monkeypatch: pytest.MonkeyPatch, text: str, fits: bool, kind: Callable[[str], str | bytes]
+) -> None:
+    monkeypatch.setattr(strict_json, "MAX_JSON_VALUES", 5)
+    monkeypatch.setattr(strict_json, "MAX_JSON_CONTAINERS", 3)
+    if fits:
+        assert parse_json(kind(text), "x") == json.loads(text)
+    else:
+        monkeypatch.setattr(strict_json, "_DECODER", None)
+        with pytest.raises(FileError, match="x has too many values to be held together: at most 5 commas and 3 lists"):
+            parse_json(kind(text), "x")

@@ -14,6 +14,7 @@ import torch
 from omnivoice.constants import SAMPLE_RATE
 from omnivoice.errors import DiskFullError, FileError, InputError, NumericError
 from omnivoice.generate.plan import make_plan
+from omnivoice.productions import batch_rows
 from omnivoice.productions.batch import Batch, BatchResult
 from omnivoice.productions.batch_rows import read_rows
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoiceDesign, VoicePrompt, Waveform
@@ -230,3 +231,13 @@ def test_a_full_disk_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("omnivoice.productions.batch.write_wav", full)
     with pytest.raises(FileError, match="the disk is full"):
         speak(tmp_path, *ROWS[:3])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_before_they_are_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(batch_rows, "MAX_BATCH_ROWS", 3)
+    monkeypatch.setattr(batch_rows, "_row", None)
+    path = tmp_path / "list.jsonl"
+    path.write_bytes(f"{{}}{end}".encode() * 13)
+    with pytest.raises(InputError, match=r"list\.jsonl has \d+ line ends, at most 3 rows are allowed: split it"):
+        batch_rows.read_rows(path)

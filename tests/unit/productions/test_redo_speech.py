@@ -211,3 +211,8 @@ def test_lines_that_touch_are_both_replaced(engine: Engine) -> None:
     (take,) = redo_lines(redo_tools(engine), RedoRequest(recording(24_000), lines, (1, 2), base))
     assert take.waveform.samples.shape[1] == 120_000 + sum(piece.added for piece in take.replaced)
     assert check_lines((2, 1), 3) == [2, 1]
+
+
+def test_the_numbers_of_lines_are_measured_before_they_are_read() -> None:
+    with pytest.raises(TextError, match="line must be at most 20000 characters, got 20001"):
+        parse_lines("1 " * 10_000 + "1")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from omnivoice.errors import InputError, TextError
 from omnivoice.intake.limits import MAX_DICTIONARY_ENTRIES
+from omnivoice.text import dictionary_reader
 from omnivoice.text.dictionary import merged, respelled
 from omnivoice.text.dictionary_reader import parse_dictionary, read_dictionary
 from omnivoice.text.normalise import protected_spans
@@ -204,3 +205,15 @@ def test_any_list_is_read_or_refused(text: str) -> None:
         parse_dictionary(text)
     except InputError as error:
         assert str(error).startswith("dictionary, line ")
+
+
+def test_rows_are_counted_even_if_they_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dictionary_reader, "MAX_DICTIONARY_ENTRIES", 3)
+    assert len(parse_dictionary("a = b\n" * 6).entries) == 1
+    read, entry = list[int](), dictionary_reader._entry
+    monkeypatch.setattr(
+        dictionary_reader, "_entry", lambda values, number: read.append(number) or entry(values, number)
+    )
+    with pytest.raises(TextError, match="dictionary, line 7: a dictionary can have at most 3 entries"):
+        parse_dictionary("a = b\n" * 100)
+    assert read == [1, 2, 3, 4, 5, 6]

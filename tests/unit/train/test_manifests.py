@@ -343,7 +343,7 @@ def test_caps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_manifest(tmp_path)
     path = table(tmp_path, "a|x\nb|y\nc|z\n")
     monkeypatch.setattr(manifests, "MAX_DATASET_ROWS", 2)
-    with pytest.raises(InputError, match="must have at most 2 rows, got 3"):
+    with pytest.raises(InputError, match="must have at most 2 rows"):
         read_manifest(path)
     monkeypatch.setattr(manifest_lines, "MAX_DATASET_ROWS", 1)
     with pytest.raises(FileError, match="must have at most 1 lines"):
@@ -372,3 +372,39 @@ def test_stamp_follows_the_files(tmp_path: Path) -> None:
     assert len(set(stamps)) == 4
     touch(tmp_path, ".omnivoice_codes/x", ".DS_Store")
     assert dataset_stamp(tmp_path) == stamps[3]
+
+
+@pytest.mark.parametrize(("first", "usable"), [(0, True), (1, True), (19, True), (20, False), (39, False)])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "json"])
+def test_a_list_that_starts_with_unusable_rows_is_refused_after_some_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, first: int, usable: bool
+) -> None:
+    """first: the place of the only row with a recording."""
+    monkeypatch.setattr(manifests, "MAX_UNUSABLE_ROWS", 20)
+    (tmp_path / "here.wav").write_bytes(b"")
+    rows = [{"audio": "here.wav" if i == first else f"gone{i}.wav", "text": "a"} for i in range(40)]
+    path, looked = tmp_path / f"list.{suffix}", list[str]()
+    if suffix == "csv":
+        path.write_text("audio,text\n" + "".join(f"{row['audio']},a\n" for row in rows))
+    else:
+        path.write_text(json.dumps(rows) if suffix == "json" else "\n".join(map(json.dumps, rows)))
+    find = recordings.Finder.find
+    monkeypatch.setattr(recordings.Finder, "find", lambda self, name: looked.append(name) or find(self, name))
+    if usable:
+        assert (len(read_manifest(path).rows), len(looked)) == (1, 40)
+    else:
+        with pytest.raises(InputError, match=r"none of the first 20 rows of list\.\w+ can be used; .*gone0"):
+            read_manifest(path)
+        assert len(looked) == 20
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "txt", "jsonl"])
+def test_rows_are_counted_before_a_file_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(manifest_lines, "MAX_DATASET_ROWS", 5)
+    monkeypatch.setattr(recordings.Finder, "find", None)
+    path = tmp_path / f"list.{suffix}"
+    path.write_text('{"audio": "a.wav", "text": "b"}\n' * 11 if suffix == "jsonl" else "a.wav|b\n" * 11)
+    with pytest.raises(FileError, match="must have at most 5"):
+        read_manifest(path)
