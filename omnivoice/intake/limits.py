@@ -155,11 +155,11 @@ MAX_CODES_BYTES = MIB  # of one clip
 # Training data.
 MAX_DATASET_ROWS = 1_000_000
 MAX_DATASET_FILES = 2_000_000
-MAX_UNUSABLE_ROWS = 20_000  # at the start of a list in which no row before them can be used
+MAX_UNUSABLE_ROWS = 10_000  # at the start of a list in which no row before them can be used
 MAX_ROW_CHARS = 64 * KIB
 
 # JSON of any kind, which is built in memory as a whole: 60-250 bytes for each value.
-MAX_JSON_VALUES = 4_000_000
+MAX_JSON_VALUES = 2_000_000
 MAX_JSON_CONTAINERS = 1_100_000  # lists and objects: a list of recordings has a million
 
 # Safetensors headers.

@@ -153,6 +153,11 @@ def parse_timings(text: object) -> list[TimedLine]:
     """
     if isinstance(text, str) and len(text) > MAX_TIMINGS_CHARS:
         raise InputError(f"timings must be at most {MAX_TIMINGS_CHARS} characters, got {len(text)}: use a shorter part")
+    if isinstance(text, str) and text.count("{") > 3 * MAX_TIMED_WORDS:  # some of them in texts
+        raise InputError(
+            f"timings must have at most {MAX_TIMED_WORDS} lines and {MAX_TIMED_WORDS} words, got more: use those of a "
+            "shorter part"
+        )
     try:
         rows = _rows(text)
         lists = [row["words"] for row in rows if isinstance(row, dict) and isinstance(row.get("words"), list)]

@@ -56,6 +56,7 @@ ALLOWED_STDLIB = frozenset(
         "codecs",
         "collections",
         "contextlib",
+        "contextvars",
         "csv",
         "dataclasses",
         "datetime",

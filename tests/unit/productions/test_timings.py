@@ -213,6 +213,12 @@ def test_too_many_words_are_refused_before_one_is_read(
         parse_timings(json.dumps(table))
 
 
+def test_objects_are_counted_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnivoice.productions.timings.parse_json", None)
+    with pytest.raises(InputError, match="at most 100000 lines and 100000 words, got more: use"):
+        parse_timings('{"lines":[' + "{}," * 300_000 + "{}]}")
+
+
 def test_timings_that_are_too_long_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnivoice.productions.timings.parse_json", None)
     with pytest.raises(InputError, match="timings must be at most 16000000 characters, got 16000001"):
