@@ -189,7 +189,9 @@ def _languages(value: object) -> tuple[str, ...]:
 
 
 def _own_id(value: object) -> str:
-    found = language_id(f"id:{value}") if isinstance(value, str) and value[:3] != "id:" else language_id(value)
+    if not isinstance(value, str):
+        raise InputError(f"language must be a string, got {shown(value)}")
+    found = language_id(value if value[:3] == "id:" else f"id:{value}")
     assert found is not None, "id: always gives an id"
     return found
 
