@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from tests.offline import network_guard
 
 ROOT = Path(__file__).resolve().parents[1]
 PACK_FILES = (
@@ -30,6 +33,7 @@ PACK_FILES = (
     "requirements.txt",
     "LICENSE",
 )
+GUARD = pytest.StashKey[network_guard.Guard]()
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "audio_tokenizer")
 
 
@@ -37,6 +41,42 @@ def comfyui_path() -> Path | None:
     """The ComfyUI to test with: COMFYUI_PATH, else ~/ComfyUI, if it is there."""
     path = Path(os.environ.get("COMFYUI_PATH") or Path.home() / "ComfyUI")
     return path if (path / "main.py").is_file() else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Guards the network in this process, and in every Python process that a test starts."""
+    folder = tempfile.TemporaryDirectory(prefix="omnivoice-tests-")
+    config.add_cleanup(folder.cleanup)
+    log = os.environ[network_guard.LOG] = os.path.join(folder.name, "network.txt")
+    offline = str(ROOT / "tests" / "offline")
+    others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part not in ("", offline)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([offline, *others])
+    guard = config.stash[GUARD] = network_guard.Guard(log, loopback=False)
+    guard.install()
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest) -> network_guard.Guard:
+    return request.config.stash[GUARD]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Allows loopback addresses to tests with servers of their own: those of the hub, of ComfyUI, or with the mark."""
+    marked = item.get_closest_marker("loopback") or item.nodeid.startswith("tests/comfyui/")
+    # asyncio on Windows talks to itself over a loopback address.
+    own = bool(marked) or "hub" in getattr(item, "fixturenames", ())
+    item.config.stash[GUARD].loopback = own or os.name == "nt"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that reached for another machine or a name, even if the code survived that it could not."""
+    yield
+    guard = item.config.stash[GUARD]
+    guard.loopback = False
+    tried = guard.taken()
+    assert not tried, f"the network was used: {tried}"
 
 
 @pytest.fixture(scope="session", autouse=True)
