@@ -71,10 +71,10 @@ def test_memory_given_back_meanwhile_is_not_negative(engine) -> None:
     assert Bench(engine, CPU, steps=2, rounds=1, baseline=held // 2, engine_in=TINY).watched(lambda: 1)[1] > 0
 
 
-@pytest.mark.parametrize("clock", [[], ["--processor-time"]])
-def test_precisions_by_turns_with_their_loading(capsys, checkpoint, tmp_path, clock):
+def test_precisions_by_turns_with_their_loading(capsys, checkpoint, tmp_path):
+    """Four new processes load the model; the other clock is that of the next test."""
     target = tmp_path / "n.json"
-    code, printed = run(capsys, "--cases", "dtypes", "--model", checkpoint, "--json", target, *clock)
+    code, printed = run(capsys, "--cases", "dtypes", "--model", checkpoint, "--json", target, "--processor-time")
     assert code == 0, printed.err
     assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= report.WIDTH
     found = json.loads(target.read_text())["dtypes"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import math
@@ -534,6 +535,13 @@ def whisper(host, pack: SimpleNamespace, nodes, monkeypatch: pytest.MonkeyPatch)
     return fake
 
 
+@pytest.fixture
+def quick_speech(part: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentences of a count are spoken in two steps: what is heard is the stand-in's in any case."""
+    module, steps = part("productions.right_words"), part("types").Sampling(steps=2)
+    monkeypatch.setattr(module, "GenerationRequest", functools.partial(module.GenerationRequest, sampling=steps))
+
+
 def words_right(output: Path) -> list[float]:
     lines = [json.loads(line) for line in (output / "run" / "metrics.jsonl").read_text().splitlines()]
     return [line["words_right"] for line in lines if "words_right" in line]
@@ -553,13 +561,14 @@ def test_lost_words_stop_the_training(train, output: Path, whisper: SimpleNamesp
     assert whisper.languages == [["en"] * 8] * 3  # eight sentences, though there are two validation clips
 
 
-def test_words_that_hold_stop_nothing(train, output: Path, whisper: SimpleNamespace) -> None:
+def test_words_that_hold_stop_nothing(train, output: Path, whisper: SimpleNamespace, quick_speech) -> None:
     whisper.heard = [GOOD] * 9
     _, _, steps, report = train(**WORDS)
     assert steps == 9 and "right words: 80.0% at best, 80.0% at the last validation" in report.splitlines()
     assert words_right(output) == pytest.approx([0.8] * 6)  # before training, at 2, 4, 6, 8 and at the end
 
 
+@pytest.mark.usefixtures("quick_speech")
 def test_cancel_while_words_are_counted(train, output: Path, whisper, host, interrupt: type[BaseException]) -> None:
     whisper.heard = [GOOD, interrupt(), GOOD, BAD_HEARING]
     with pytest.raises(interrupt):
@@ -571,6 +580,7 @@ def test_cancel_while_words_are_counted(train, output: Path, whisper, host, inte
     assert words_right(output) == pytest.approx([0.8, 0.8, 0.4])
 
 
+@pytest.mark.usefixtures("quick_speech")
 def test_a_count_that_fails_stops_nothing(train, output: Path, part, whisper: SimpleNamespace) -> None:
     whisper.heard = [GOOD, part("errors").AudioError("no sound"), GOOD, GOOD]
     _, _, steps, report = train(**{**WORDS, "steps": 5})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 
@@ -26,10 +27,16 @@ def silence(seconds: float) -> torch.Tensor:
     return torch.zeros(1, round(seconds * RATE))
 
 
+def moving_mean(samples: torch.Tensor, around: int) -> torch.Tensor:
+    """Return the mean of each sample and `around` others on both sides, as if zeros surrounded them."""
+    sums = torch.nn.functional.pad(samples.double(), (around + 1, around)).cumsum(1)
+    return ((sums[:, 2 * around + 1 :] - sums[:, : -2 * around - 1]) / (2 * around + 1)).float()
+
+
 def rumble(seconds: float, level: float) -> torch.Tensor:
     """Brown noise: most of it is far below a voice."""
     walk = noise(seconds, 1.0).cumsum(1)
-    walk = walk - torch.nn.functional.avg_pool1d(walk[None], 4801, 1, 2400)[0]
+    walk = walk - moving_mean(walk, 2400)
     return walk / walk.square().mean().sqrt() * level
 
 
@@ -37,6 +44,7 @@ def tone(seconds: float, level: float, hz: float = 50) -> torch.Tensor:
     return level * torch.sin(2 * math.pi * hz * torch.arange(round(seconds * RATE)) / RATE)[None]
 
 
+@functools.lru_cache
 def voice(seconds: float, level: float = 0.1) -> torch.Tensor:
     """Four syllables a second of a buzz at 130 Hz, with a pause of 0.3 s after every three seconds."""
     time = torch.arange(round(seconds * RATE), dtype=torch.float64) / RATE
