@@ -119,7 +119,7 @@ def test_the_workflow_has_a_job_for_each_set(root: Path) -> None:
     text = (root / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
     jobs = re.findall(r'\{ set: (\S+), python: "([\d.]+)" \}', text)
     assert jobs == [(one.name, one.python) for one in versions.SETS]
-    assert "python tests/versions.py ${{ matrix.set }}" in text
+    assert 'python tests/versions.py "$SET"' in text and "SET: ${{ matrix.set }}" in text
 
 
 def test_the_table_of_sets_is_true(root: Path) -> None:
