@@ -66,7 +66,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marked = item.get_closest_marker("loopback") or item.nodeid.startswith("tests/comfyui/")
     # asyncio on Windows talks to itself over a loopback address.
     own = bool(marked) or "hub" in getattr(item, "fixturenames", ())
-    item.config.stash[GUARD].loopback = own or os.name == "nt"
+    guard = item.config.stash[GUARD]
+    guard.loopback = own or os.name == "nt"
+    guard.leftover = frozenset(one.ident or 0 for one in threading.enumerate() if one is not threading.main_thread())
 
 
 @pytest.hookimpl(wrapper=True)

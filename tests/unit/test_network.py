@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -48,6 +50,25 @@ def test_a_marked_test_reaches_its_own_server(network: Guard) -> None:
         with pytest.raises(NetworkRefused):
             client.connect((OUTSIDE, 9))
     assert network.taken() == [f"socket.connect {OUTSIDE}"]
+
+
+def test_a_thread_of_an_earlier_test_is_refused_but_not_this_tests_fault(network: Guard) -> None:
+    go, results = threading.Event(), list[str]()
+
+    def late() -> None:
+        go.wait()
+        for host in ("127.0.0.1", OUTSIDE):
+            with socket.socket() as one, contextlib.suppress(NetworkRefused):
+                one.connect((host, 9))
+                results.append(host)
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    network.leftover = frozenset([thread.ident or 0])
+    go.set()
+    thread.join()
+    assert network.taken() == [f"socket.connect {OUTSIDE}"]
+    assert results == ([] if os.name != "nt" else ["127.0.0.1"])
 
 
 @pytest.mark.parametrize(

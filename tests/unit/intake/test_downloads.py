@@ -203,11 +203,12 @@ def test_redirect_within_the_endpoint(get, hub) -> None:
 
 
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "file:///etc/passwd", "data:,x", "http://[", "//"])
-def test_redirects_to_what_is_no_web_address(get, hub, to: str) -> None:
+def test_redirects_to_what_is_no_web_address(get, hub, network, to: str) -> None:
     hub.faults = [("redirect", to)] * 99
     with pytest.raises(FileError, match=r"w\.safetensors could not be downloaded"):
         get()
     assert not get.target.exists()
+    assert set(network.taken()) <= {"socket.getaddrinfo %5B"}  # the bracket is taken for a name
 
 
 def test_redirects_without_end(get, hub) -> None:
