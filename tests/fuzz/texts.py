@@ -36,7 +36,7 @@ TOKENIZERS = Path(__file__).resolve().parents[1] / "assets" / "text"
 LAYOUT = ("lang_start", "lang_end", "instruct_start", "instruct_end", "text_start", "text_end")
 CODE_POINTS = 0x110000
 LANGUAGES = (None, "en", "de", "zh", "ja", "fr", "ko", "yue")
-SLOPE_EVERY = 5_000  # texts
+SLOPE_EVERY = 20_001  # texts
 SLOPE_CHARS = (500, 1_000, 2_000, 16_000)
 MAX_SLOPE = 3.0
 LEAST_SECONDS = 0.02  # of processor time, below which a ratio says nothing
@@ -82,7 +82,7 @@ def attack(run: Run) -> None:
         if run.inputs % 3 == 0 and (code := next(points, None)) is not None:
             _look_at(run, model, ["a", chr(code), "b"])
             run.tally("code points singly")
-        elif run.timed and run.inputs % SLOPE_EVERY == 1:
+        elif run.timed and run.inputs % SLOPE_EVERY == SLOPE_EVERY - 1:
             _slope(run, model)
         elif run.rng.random() < 0.4:
             _look_at(run, model, plain_pieces(run.rng, model.own_texts), **_fields(run))
@@ -105,7 +105,7 @@ def _fields(run: Run) -> dict[str, object]:
     kind = run.rng.random()
     if kind < 0.7:
         return {}
-    if kind < 0.8:
+    if kind < 0.74:
         return {"normalise": True, "language": run.rng.choice(LANGUAGES)}
     if kind < 0.9:
         return {"voice": VoicePrompt(torch.zeros(8, 50, dtype=torch.int64), any_text(run.rng, 6), 0.1)}
@@ -171,5 +171,5 @@ def _cpu_seconds(model: Model, text: str, language: str | None) -> float:
 
 
 CAMPAIGN = Campaign(
-    name="texts", unit="texts, planned and tokenised", goal=2_000_000 + CODE_POINTS, share=8, attack=attack, suite=4_000
+    name="texts", unit="texts to prompts", goal=2_000_000 + CODE_POINTS, share=10, attack=attack, suite=3_000
 )
