@@ -42,7 +42,10 @@ _FOREIGN = (
     (b"<!doctype html", "a web page: the server sent an error or login page, so download it again"),
     (b"<html", "a web page: the server sent an error or login page, so download it again"),
     (b"pk\x03\x04", "a zip or a PyTorch pickle, not safetensors: get the .safetensors version of it"),
-    (b"\x80\x02", "a Python pickle, not safetensors: get the .safetensors version of it"),
+    (
+        (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
+        "a Python pickle, not safetensors: get the .safetensors version of it",
+    ),
     (b"gguf", "a GGUF file, not safetensors: get the .safetensors version of it"),
 )
 

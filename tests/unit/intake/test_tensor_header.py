@@ -243,7 +243,7 @@ def test_any_bytes(data: bytes) -> None:
         safetensors.deserialize(candidate)
 
 
-@pytest.mark.parametrize("length", [*range(600, 700, 8), 0x10280, 0x20280, 0x4B50, 0x2020])
+@pytest.mark.parametrize("length", [*range(600, 700, 8), 0x10280, 0x20280, 0x380, 0x480, 0x10580, 0x4B50, 0x2020])
 def test_the_length_of_a_header_is_no_magic_number(length: int) -> None:
     """640 is 80 02 00 ..., as old pickles begin."""
     text = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'.ljust(length)
