@@ -32,6 +32,7 @@ class TrainLoRA(io.ComfyNode):
                     io.Combo.Input("existing_lora", options=loras, default=host.training.NO_LORA, optional=True),
                     io.Boolean.Input("resume", default=True, optional=True),
                     TrainingSettings.Input("settings", optional=True),
+                    io.String.Input("consent", default="", dynamic_prompts=False, optional=True),
                 ],
                 outputs=[
                     io.LoraModel.Output(display_name="lora"),

@@ -61,7 +61,7 @@ class Engine:
 
     lm, codec.decoder, codec.encoder: the modules, for a host that manages their memory. sampler: the loop and its CUDA
     graphs. words: every word the model knows, if its vocabulary is limited; otherwise empty. settings: what the model
-    says about itself. rules: what it says about texts.
+    says about itself. rules: what it says about texts. has_loras: whether LoRAs were merged in when it was loaded.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Engine:
         settings: ModelSettings = NO_SETTINGS,
     ) -> None:
         self.lm, self.sampler, self.codec, self.tokenizer = sampler.lm, sampler, codec, tokenizer
+        self.has_loras = False
         self.words, self.settings, self.rules = frozenset(words), settings, settings.rules(tokenizer.own)
 
     @property
@@ -134,7 +135,9 @@ class Engine:
         merge_loras(lm, added, fused=speedups.fused_linears)
         sampler = Sampler(lm, text, target, speedups, StepGraphs(enabled=speedups.graphs))
         codec = Codec.load(files, ops=ops, device=codec_device(where), compute_device=codec_device(target))
-        return cls(sampler, codec, tokenizer, files.words, settings)
+        engine = cls(sampler, codec, tokenizer, files.words, settings)
+        engine.has_loras = bool(added)
+        return engine
 
     @classmethod
     def around(
@@ -287,7 +290,7 @@ class Engine:
         waveform = Waveform(samples, SAMPLE_RATE)
         texts = tuple(chunk.text for chunk in plan.chunks)
         voice = request.voice or voice_of_speech(
-            plan, codes[0], peak=float(decoded[0].abs().max()), codec=self.codec_fingerprint
+            plan, codes[0], peak=float(decoded[0].abs().max()), codec=self.codec_fingerprint, by_lora=self.has_loras
         )
         warnings = (*plan.warnings, OVERFLOWED) if self.lm.overflowed else plan.warnings
         return Speech(waveform, tuple(codes), texts, waveform.seconds, plan.seed, voice, warnings, request=request)

@@ -19,13 +19,13 @@ from torch import Tensor
 from .errors import InputError
 
 _FINGERPRINT = re.compile("(?:[0-9a-f]{16})?")
-UNKNOWN = "unknown"
+DESIGNED, UNKNOWN = "designed", "unknown"
 CONSENT_KINDS = MappingProxyType(
     {
         "self": "one's own voice",
         "permission": "its owner agreed",
         "licensed": "a licence allows it",
-        "designed": "described and not recorded, nobody's voice",
+        DESIGNED: "described and not recorded, nobody's voice",
         UNKNOWN: "nothing is known",
     }
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import comfy.model_management as mm
@@ -89,7 +90,15 @@ def run_plans(model: LoadedModel, plans: Sequence[GenerationPlan], *, on_step: O
     memory = model.engine.estimate_bytes(plans, free_bytes=free)
     mm.load_models_gpu([model.lm, model.decoder], memory_required=memory)
     with resident.in_place(model, plans, memory) as addresses:
-        return model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
+        spoken = model.engine.generate_plans(plans, on_step=on_step, free_bytes=free, addresses=addresses)
+    return [_without_note(one) for one in spoken] if model.loras else spoken
+
+
+def _without_note(speech: Speech) -> Speech:
+    """Return speech whose own voice does not say that it was designed: a LoRA may have made it a person's voice."""
+    if speech.request is not None and speech.request.voice is not None:
+        return speech
+    return replace(speech, voice=replace(speech.voice, consent=""))
 
 
 def step_progress(name: str, count: int, node_id: object) -> Callable[[int, int], None]:

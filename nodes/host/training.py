@@ -30,7 +30,7 @@ from ...omnivoice.train.adapter import trained_lora
 from ...omnivoice.train.build import base_fingerprint, build_trainer
 from ...omnivoice.train.clips import Dataset
 from ...omnivoice.train.loop import Outcome
-from ...omnivoice.train.results import result_metadata, write_loras
+from ...omnivoice.train.results import consent_note, result_metadata, write_loras
 from ...omnivoice.train.run import RunFolder, check_run, is_finished, lock_run, open_run
 from ...omnivoice.train.trainer import Trainer
 from ...omnivoice.weights.lora import LoRA, LowRank
@@ -102,6 +102,7 @@ def train_lora(
     settings, device = request.settings, model.lm.load_device
     with training_mode():
         lora, earlier_steps = _existing(model, request)
+        consent = consent_note(request.consent, lora)
         whisper = load_recogniser(settings, options.recogniser)
         mm.throw_exception_if_processing_interrupted()
         mm.free_memory(EVERYTHING, device)
@@ -119,7 +120,7 @@ def train_lora(
             steps, dtype = earlier_steps + trainer.step_count, DTYPES[options.lora_dtype]
             tensors = lora_tensors(trained_lora(trainer.model, "the trained LoRA"), dtype)
             losses = losses_of(trainer)
-            metadata = result_metadata(trainer, data, base, steps)
+            metadata = result_metadata(trainer, data, base, steps, consent=consent)
             files, faults = _write(folder, trainer, outcome, metadata, dtype)
     warnings = (*notes, *filter(None, [outcome.fault]), *faults, *run.faults)
     report = [*_report(data, request, trainer, outcome, run), *files, *warnings, *_rejected(data)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ...omnivoice.errors import InputError
-from ...omnivoice.intake.limits import check_choice, check_switch, check_text_length, shown
+from ...omnivoice.intake.limits import MAX_CONSENT_CHARS, check_choice, check_switch, check_text_length, shown
 from ...omnivoice.train.results import check_result_name
 from ...omnivoice.train.settings import BY_PRESET, TrainSettings, settings_for, settings_from
 
@@ -44,7 +44,7 @@ class TrainingOptions:
 @dataclass(frozen=True)
 class TrainingRequest:
     """What the two nodes ask for. run_name: empty, or safe as the name of a folder. given: the settings that were not
-    left to the preset."""
+    left to the preset. consent: a note for the LoRA's files on who allowed the use of the voice."""
 
     preset: str
     run_name: str
@@ -52,6 +52,7 @@ class TrainingRequest:
     existing_lora: object
     settings: TrainSettings
     given: Collection[str]
+    consent: str = ""
 
     def report(self) -> list[str]:
         """Return two lines: the values that came from the preset, and all others."""
@@ -91,9 +92,14 @@ def request_from(inputs: Mapping[str, object], options: TrainingOptions, seconds
         raise InputError(
             "stop_words_points keeps the best weights in the run's folder: give a run_name, or set it to 0"
         )
+    note = inputs.get("consent")
+    consent = "" if note is None else check_text_length(note, name="consent", limit=MAX_CONSENT_CHARS)
+    if consent.strip() and not name:
+        raise InputError("consent is kept in the files of the run: give a run_name, or leave consent empty")
     resume = inputs.get("resume")
     resume = resume is None or check_switch("resume", resume)
-    return TrainingRequest(str(preset), name, resume, inputs.get("existing_lora"), settings, frozenset(table))
+    existing = inputs.get("existing_lora")
+    return TrainingRequest(str(preset), name, resume, existing, settings, frozenset(table), consent)
 
 
 def check_run_name(name: object) -> str:

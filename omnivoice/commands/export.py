@@ -47,4 +47,5 @@ def run(options: argparse.Namespace) -> None:
     size = sum(path.stat().st_size for path in written)
     print(f"wrote {out} ({shown_size(size)} in {len(written)} {'file' if len(written) == 1 else 'files'})")
     for lora, strength in loras:
-        print(f"  with {lora.describe()} of {lora.source} at strength {strength:g}")
+        consent = f"; consent: {lora.consent}" if lora.consent else ""
+        print(f"  with {lora.describe()} of {lora.source} at strength {strength:g}{consent}")

@@ -35,7 +35,7 @@ from ..train.adapter import full_weights, trained_lora
 from ..train.build import base_fingerprint, build_trainer
 from ..train.clips import Dataset
 from ..train.loop import Outcome, train
-from ..train.results import result_metadata, write_loras
+from ..train.results import consent_note, result_metadata, write_loras
 from ..train.run import RunFolder, lock_run, open_run
 from ..train.settings import TrainSettings
 from ..train.trainer import StepReport, Trainer
@@ -104,6 +104,7 @@ def _run(order: TrainOrder, world: World, mark: Mark | None) -> None:
     settings = order.settings_for(dataset.seconds)
     lm, text, tokenizer = _load(files, settings, device)
     lora = None if order.lora is None else read_lora(order.lora, files.lm_config)
+    order = replace(order, consent=consent_note(order.consent, lora))
     base, data = base_fingerprint(lm, lora), dataset.fingerprint()
     if world.is_main:
         print(dataset.report())
@@ -309,8 +310,7 @@ def _write(
 def _write_loras(trainer: Trainer, folder: RunFolder, order: TrainOrder, dataset: Dataset, base: str) -> Iterator[Path]:
     """Write the LoRA as files and as PEFT's folder; yield each path once it is written."""
     name, settings = order.result_name, trainer.settings
-    metadata = result_metadata(trainer, dataset, base, trainer.step_count)
-    metadata |= {"consent": order.consent} if order.consent else {}
+    metadata = result_metadata(trainer, dataset, base, trainer.step_count, consent=order.consent)
     yield from write_loras(trainer, folder, name, metadata)
     lora, about = trained_lora(trainer.model, name, as_weights=True), {**metadata, "name": name}
     write = partial(write_peft, rslora=settings.rslora, dropout=settings.dropout, overwrite=True)

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ..constants import FRAME_RATE
 from ..errors import InputError
+from ..intake.limits import MAX_CONSENT_CHARS
+from ..intake.voice_files import clean_label
 from ..types import VoicePrompt
+from ..voice import CONSENT_KINDS
 from .models import add_model_options, load_engine
 from .speech_options import VOICE_SUFFIX, load_voice
+from .text_input import text_argument
 from .upstream_prompt import read_upstream_prompt
+
+WORDS = ", ".join(CONSENT_KINDS)
 
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,6 +37,9 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     show = actions.add_parser("show", help="show what a voice file contains")
     show.add_argument("voice")
     for action in (save, convert):
+        action.add_argument(
+            "--consent", default="", metavar="NOTE", help=f"who allowed the use of this voice; begin with {WORDS}"
+        )
         action.add_argument("-o", "--output", metavar="FILE", help="default: the same name, .safetensors")
         action.add_argument("--overwrite", action="store_true", help="replace the file if it exists")
         action.set_defaults(run=run_write)
@@ -38,6 +48,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_write(options: argparse.Namespace) -> None:
     """Encode a recording, or convert a prompt.pt, and write the voice file."""
+    note = clean_label(text_argument(options.consent, "--consent"), "--consent", MAX_CONSENT_CHARS)
     source = options.recording if options.action == "save" else options.prompt
     output = Path(options.output) if options.output else Path(source).with_suffix(VOICE_SUFFIX)
     if output.suffix.lower() != VOICE_SUFFIX:
@@ -48,6 +59,7 @@ def run_write(options: argparse.Namespace) -> None:
         voice = load_voice(load_engine(options), source, options.transcript)
     else:
         voice = read_upstream_prompt(source)
+    voice = replace(voice, consent=note or voice.consent)
     for warning in voice.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     voice.save(output)
@@ -58,6 +70,7 @@ def run_show(options: argparse.Namespace) -> None:
     """Print what a voice file contains."""
     voice = VoicePrompt.load(options.voice)
     print(f"{options.voice}: {_describe(voice)}\ntranscript: {voice.text or '(none)'}")
+    print(f"consent: {voice.consent or '(not noted)'}")
 
 
 def _describe(voice: VoicePrompt) -> str:

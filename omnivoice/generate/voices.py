@@ -8,7 +8,7 @@ from ..audio.loudness import SPEECH_RMS, UNVOICED_PEAK
 from ..audio.reference import prepare_reference
 from ..constants import SAMPLE_RATE
 from ..errors import AudioError, InputError, TextError
-from ..intake.limits import MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
+from ..intake.limits import MAX_CONSENT_CHARS, MAX_VOICE_FRAMES, MAX_VOICE_TEXT_CHARS, check_text_length, shown
 from ..intake.text_in import clean_text
 from ..text.characters import end_punctuation
 from ..text.clean import plain_text, speakable
@@ -17,6 +17,7 @@ from ..text.languages import language_label
 from ..text.removed import Removed
 from ..text.rules import PUBLISHED, TextRules
 from ..types import GenerationPlan, VoicePrompt, Waveform
+from ..voice import DESIGNED
 from .codec import Codec
 
 UNKNOWN_CODEC = (
@@ -55,17 +56,22 @@ def encode_voice(codec: Codec, waveform: Waveform, text: str, rules: TextRules =
     return VoicePrompt(codes, text, prepared.rms, warnings=tuple(warnings), codec=codec.fingerprint)
 
 
-def voice_of_speech(plan: GenerationPlan, codes: Tensor, *, peak: float, codec: str) -> VoicePrompt:
+def voice_of_speech(
+    plan: GenerationPlan, codes: Tensor, *, peak: float, codec: str, by_lora: bool = False
+) -> VoicePrompt:
     """Return the first chunk as a voice, so that a described or automatic voice can be kept.
 
     peak: of the chunk's decoded samples. The voice's level makes later speech as loud as this one, whose peak was
     brought to 0.5. A chunk longer than a voice may be is cut; its text is then left out, because it would say more
-    than the audio.
+    than the audio. A described voice has the description as its note of consent, but not with a LoRA (by_lora), with
+    which it may be the voice of the person in the LoRA's recordings.
     """
     text = plan.chunks[0].text if codes.shape[1] <= MAX_VOICE_FRAMES else ""
     rms = SPEECH_RMS * UNVOICED_PEAK / max(peak, UNVOICED_PEAK)
     language = language_label(plan.language) if plan.language else ""
-    return VoicePrompt(codes[:, :MAX_VOICE_FRAMES].clone(), text, rms, language=language, codec=codec)
+    consent = f"{DESIGNED}: {plan.instruct}"[:MAX_CONSENT_CHARS] if plan.instruct and not by_lora else ""
+    kept = codes[:, :MAX_VOICE_FRAMES].clone()
+    return VoicePrompt(kept, text, rms, language=language, consent=consent, codec=codec)
 
 
 def check_voice(voice: VoicePrompt, codec: Codec) -> tuple[str, ...]:

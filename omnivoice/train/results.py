@@ -15,8 +15,10 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
-from ..intake.limits import shown
+from ..intake.limits import MAX_CONSENT_CHARS, shown
 from ..intake.paths import check_file_name
+from ..intake.voice_files import clean_label
+from ..weights.lora import LoRA
 from ..weights.lora_write import checked_metadata, write_lora
 from .adapter import trained_lora
 from .clips import Dataset
@@ -40,13 +42,32 @@ def check_result_name(name: str, *, suffix: str = "") -> str:
     return checked
 
 
-def result_metadata(trainer: Trainer, dataset: Dataset, base: str, steps: int) -> dict[str, str]:
+def consent_note(own: object, lora: LoRA | None) -> str:
+    """Return the note of consent for the result files: `own`, or if it is empty that of the LoRA to start from.
+
+    It is checked now, not after hours of training. Raises TextError for a note that is no text or too long, InputError
+    for one that holds a path or a token.
+    """
+    note = clean_label(own, "consent", MAX_CONSENT_CHARS)
+    if not note and lora is not None:
+        try:
+            return checked_metadata({"consent": lora.consent})["consent"]
+        except InputError as error:
+            raise InputError(
+                f"the note of consent of {lora.source} cannot be kept: {error}; write a note yourself, in consent"
+            ) from None
+    return checked_metadata({"consent": note})["consent"]
+
+
+def result_metadata(trainer: Trainer, dataset: Dataset, base: str, steps: int, *, consent: str = "") -> dict[str, str]:
     """Return the metadata of the result files. base: fingerprint of the base model. steps: all steps of the LoRA.
+    consent: see `consent_note`.
 
     The text of the samples is left out, since it may be private and result files are shared.
     """
     settings = {name: value for name, value in trainer.settings.as_table().items() if name != "sample_text"}
-    return {"base": base[:16], "data": dataset.summary(), "settings": json.dumps(settings), "steps": str(steps)}
+    about = {"base": base[:16], "data": dataset.summary(), "settings": json.dumps(settings), "steps": str(steps)}
+    return {**about, "consent": consent} if consent else about
 
 
 def write_loras(

@@ -420,7 +420,7 @@ TRAIN = Graph(
         ),
         "load": load(40, 0, width=250),
         "data": Node("OmniVoiceDataset", (330, 230), (280, 260), {"folder": CLIPS_FOLDER, "language": "English"}),
-        "train": Node("OmniVoiceTrainLoRA", (650, 130), (290, 330), {"run_name": "example"}),
+        "train": Node("OmniVoiceTrainLoRA", (650, 130), (290, 360), {"run_name": "example"}),
         "used": show_text(650, 600, "Clips used and refused", 290, 160),
         "curve": Node("LossGraphNode", (1020, 200), (280, 280), {"filename_prefix": "omnivoice_loss"}, "Loss"),
         "report": show_text(1020, 550, "Training report", 280, 150),

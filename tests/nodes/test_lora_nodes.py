@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -219,3 +220,17 @@ def test_the_report_has_the_note_of_consent_and_nothing_is_blocked(apply, loras:
     model, report = apply("noted.safetensors")
     assert len(model.lm.patches) == 1
     assert report.endswith(f"; consent: {note}") if note else "consent" not in report
+
+
+def test_a_described_voice_says_so_but_not_with_a_lora(nodes: dict[str, type], apply, loaded: object) -> None:
+    """With the LoRA of a person, a description may give that person's voice."""
+    (design,) = nodes["OmniVoiceVoiceDesignAttributes"].execute(gender="female").values
+    (settings,) = nodes["OmniVoiceSettings"].execute(steps=1).values
+    inputs = {"text": ["Hello there."], "seed": [1], "design": [design], "settings": [settings]}
+    patched = apply("sub/one.safetensors")[0]
+    for model, note in ((loaded, "designed: female"), (patched, "")):
+        ((voice,),) = nodes["OmniVoiceSynthesize"].execute(model=[model], **inputs).values[1:2]
+        assert voice.consent == note
+    noted = replace(voice, consent="permission: Anna")
+    kept = nodes["OmniVoiceSynthesize"].execute(model=[patched], voice=[noted], **inputs).values[1]
+    assert kept == [noted]

@@ -17,13 +17,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from tests.nodes.test_transcribe_node import Model, snapshot
 
 SHORT = {"preset": "voice", "run_name": "run", "seed": 0, "steps": 3, "learning_rate": 0.01, "rank": 2}
 SETTINGS = {"batch_size": 4, "warmup": 0.0, "validation": 0.25, "validate_every": 2, "gradient_checkpointing": False}
 KEEP = "keep what was trained"
-WIDGETS = ["preset", "run_name", "seed", "steps", "learning_rate", "rank", "existing_lora", "resume"]
+WIDGETS = ["preset", "run_name", "seed", "steps", "learning_rate", "rank", "existing_lora", "resume", "consent"]
 EXPERT = [
     "batch_size",
     "batch_tokens",
@@ -125,12 +126,12 @@ def make_settings(nodes: dict[str, type]) -> Callable[..., object]:
 
 def test_schema(nodes: dict[str, type]) -> None:
     schema = nodes["OmniVoiceTrainLoRA"].define_schema()
-    assert [i.id for i in schema.inputs] == ["model", "dataset", *WIDGETS, "settings"]
+    assert [i.id for i in schema.inputs] == ["model", "dataset", *WIDGETS[:-1], "settings", "consent"]
     assert len(WIDGETS) + 1 <= 10  # seed brings a second widget
     assert [o.kind for o in schema.outputs] == ["LORA_MODEL", "LOSS_MAP", "INT", "STRING"]
     assert schema.is_experimental and schema.is_output_node
     items = {i.id: i for i in schema.inputs}
-    assert [i.id for i in schema.inputs if i.optional] == ["existing_lora", "resume", "settings"]
+    assert [i.id for i in schema.inputs if i.optional] == ["existing_lora", "resume", "settings", "consent"]
     assert items["seed"].control_after_generate == "fixed"  # a run with another seed is not resumed
     ranges = {"steps": (0, 1_000_000), "rank": (0, 256), "learning_rate": (0, 1)}
     assert {name: (items[name].min, items[name].max) for name in ranges} == ranges
@@ -660,7 +661,43 @@ def test_existing_lora(train, saved: str, nodes: dict[str, type], output: Path) 
         train(existing_lora=saved, rank=3)
 
 
+def test_the_note_of_consent_is_kept_in_the_files_and_by_a_training_on_top(
+    train, saved: str, output: Path, host
+) -> None:
+    def note_of(name: str) -> str | None:
+        with safe_open(output / name / f"{name}.safetensors", "pt") as file:
+            return (file.metadata() or {}).get("consent")
+
+    assert note_of("first") is None
+    train(run_name="noted", consent=" permission:  Anna, 2 May ")
+    assert note_of("noted") == "permission: Anna, 2 May"
+    shutil.copy(output / "noted" / "noted.safetensors", host.folder.parent / "loras" / "noted.safetensors")
+    for name, given, kept in (("kept", "", "permission: Anna, 2 May"), ("own", "self", "self")):
+        train(run_name=name, existing_lora="noted.safetensors", consent=given)
+        assert note_of(name) == kept
+
+
+def test_a_note_of_a_stranger_that_may_not_be_kept_is_refused_before_the_training(train, saved, host, output) -> None:
+    loras = host.folder.parent / "loras"
+    with safe_open(loras / "plain.safetensors", "pt") as file:
+        about = file.metadata()
+    save_file(
+        load_file(loras / "plain.safetensors"),
+        loras / "foreign.safetensors",
+        {**about, "consent": "see /home" + "/anna/consent.pdf"},
+    )
+    with pytest.raises(
+        ValueError, match=r"^the note of consent of .*foreign.* cannot be kept: .* a path .* in consent$"
+    ):
+        train(run_name="foreign", existing_lora="foreign.safetensors")
+    assert not (output / "foreign").exists()
+    train(run_name="foreign", existing_lora="foreign.safetensors", consent="unknown")
+
+
 BAD = [
+    ({"consent": "x" * 501}, "consent must be at most 500 characters, got 501"),
+    ({"consent": "in /home" + "/anna"}, "metadata consent holds a path or a token"),
+    ({"consent": "self", "run_name": ""}, "consent is kept in the files of the run: give a run_name"),
     ({"existing_lora": "../x"}, r"existing_lora must be one of \[None\], .*got '\.\./x'"),
     ({"model": {"a": 1}}, "model must come from Load OmniVoice, got dict"),
     ({"dataset": {"clips": []}}, "dataset must come from OmniVoice Dataset, got dict"),
@@ -728,7 +765,7 @@ def test_values_of_another_type_are_refused_by_the_name_of_the_input(
     for value in ([], [1, 2], {"a": 1}, object(), *((True, math.nan) if name in NUMBERS else ())):
         with pytest.raises(ValueError, match=rf"^{name} must be "):
             train(**{name: value})
-    if name not in ("run_name", "sample_text", "existing_lora", "recogniser"):
+    if name not in ("run_name", "sample_text", "existing_lora", "recogniser", "consent"):
         with pytest.raises(ValueError, match=rf"^{name} must be "):
             train(**{name: "x"})
     assert not output.exists()

@@ -121,6 +121,25 @@ def test_clone_from_recording_and_from_saved_voice_agree(run, recording):
     assert WORDS in run("voice", "show", "v.safetensors").stdout
 
 
+def test_a_note_of_consent_is_kept_in_voices_and_shown(run, recording):
+    noted = ("--consent", " permission:  Anna,\n2 May ", "-o", "noted.safetensors", "--overwrite")
+    assert run("voice", "save", recording, "--transcript", WORDS, *noted).returncode == 0
+    assert VoicePrompt.load(run.folder / "noted.safetensors").consent == "permission: Anna, 2 May"
+    assert "consent: permission: Anna, 2 May" in run("voice", "show", "noted.safetensors").stdout
+    assert "consent: permission, noted as" in run("check", "noted.safetensors").stdout
+    again = run("voice", "save", "noted.safetensors", "-o", "again.safetensors")
+    assert again.returncode == 0 and VoicePrompt.load(run.folder / "again.safetensors").consent.startswith("permission")
+    assert run("voice", "save", "noted.safetensors", "-o", "own.safetensors", "--consent", "self").returncode == 0
+    assert VoicePrompt.load(run.folder / "own.safetensors").consent == "self"
+    prompt = {"ref_audio_tokens": torch.zeros(8, 9, dtype=torch.long), "ref_text": "Hi.", "ref_rms": 0.05}
+    torch.save({"format_version": 1, **prompt}, run.folder / "old.pt")
+    for options, shown in (((), "(not noted)"), (("--consent", "licensed", "--overwrite"), "licensed")):
+        assert run("voice", "import", "old.pt", *options).returncode == 0
+        assert f"consent: {shown}\n" in run("voice", "show", "old.safetensors").stdout
+    long = run("voice", "save", recording, "--consent", "x" * 501, "-o", "long.safetensors", "--model", "gone")
+    assert long.returncode == 1 and long.stderr.startswith("error: --consent must be at most 500 characters, got 501")
+
+
 def test_import_of_upstreams_prompt(run):
     codes = torch.randint(0, 1024, (8, 30))
     torch.save(

@@ -9,6 +9,7 @@ from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.export import export_checkpoint
 from omnivoice.weights.export_folder import export_folder
 from omnivoice.weights.lora_read import read_lora
+from omnivoice.weights.lora_write import write_lora
 
 
 @pytest.fixture
@@ -51,6 +52,14 @@ def test_one_file(checkpoint, loras, tmp_path, capsys):
         load_file(out)["llm.layers.0.mlp.gate_proj.weight"], load_file(wanted)["llm.layers.0.mlp.gate_proj.weight"]
     )
     assert main(["info", "--model", str(out)]) == 0
+
+
+def test_the_notes_of_consent_are_printed(checkpoint, loras, tmp_path, capsys):
+    lora = read_lora(loras[0], locate_checkpoint(checkpoint).lm_config)
+    noted = write_lora(tmp_path / "noted.safetensors", lora, {"consent": "permission: Anna, 2 May"})
+    assert merge(checkpoint, [noted, loras[1]], tmp_path / "m") == 0
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.endswith(" at strength 1; consent: permission: Anna, 2 May") and second.endswith(" at strength 1")
 
 
 def test_refusals(checkpoint, loras, tmp_path, capsys):

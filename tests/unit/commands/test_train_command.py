@@ -577,6 +577,17 @@ def test_the_note_of_consent_is_in_every_lora_and_shown(config: Path, capsys: py
     assert "consent: permission, noted as 'permission: Anna, 2 May'" in capsys.readouterr().out
 
 
+def test_a_training_on_top_keeps_the_note_unless_it_has_its_own(config: Path) -> None:
+    lm = locate_checkpoint(CHECKPOINT).lm_config
+    write(config.parent, consent="permission: Anna, 2 May")
+    assert main(["train", str(config)]) == 0
+    for name, own in (("more", {}), ("own", {"consent": "self"})):
+        write(config.parent, lora="runs/anna/anna.safetensors", output=f"runs/{name}", **own)
+        assert main(["train", str(config)]) == 0
+        note = read_lora(config.parent / "runs" / name / f"{name}.safetensors", lm).consent
+        assert note == own.get("consent", "permission: Anna, 2 May")
+
+
 @pytest.mark.parametrize("note, reason", [("x" * 501, "at most 500 characters"), ("see /home" + "/anna", "a path")])
 def test_a_note_of_consent_that_cannot_be_kept_is_refused(config: Path, note: str, reason: str) -> None:
     write(config.parent, consent=note)

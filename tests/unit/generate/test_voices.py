@@ -10,6 +10,8 @@ from safetensors.torch import load_file, save_file
 from omnivoice import Engine, GenerationRequest, InputError, Sampling, VoicePrompt, Waveform
 from omnivoice.codec.quantizer import codebook_fingerprint
 from omnivoice.generate.voices import UNKNOWN_CODEC
+from omnivoice.types import VoiceDesign
+from omnivoice.voice import consent_kind
 
 TRANSCRIPT = "Good morning everyone."
 
@@ -88,6 +90,34 @@ def test_the_fingerprint_of_both_halves_is_the_same(engine):
 def test_what_is_no_fingerprint_is_refused(codec):
     with pytest.raises(InputError, match="voice codec must be 16 hex digits"):
         VoicePrompt(torch.zeros(8, 5, dtype=torch.long), "a", 0.1, codec=codec)
+
+
+@pytest.mark.parametrize(
+    "fields, note",
+    [
+        ({"design": "female"}, "designed: female"),
+        ({"design": VoiceDesign(("male", "british accent"))}, "designed: male, british accent"),
+        ({}, ""),
+    ],
+)
+def test_a_described_voice_says_that_it_was_designed(engine, tmp_path, monkeypatch, fields, note):
+    voice = engine.generate([request(**fields)])[0].voice
+    assert voice.consent == note and consent_kind(voice.consent) == ("designed" if note else "unknown")
+    voice.save(tmp_path / "v.safetensors")
+    assert VoicePrompt.load(tmp_path / "v.safetensors").consent == note
+    monkeypatch.setattr(engine, "has_loras", True)
+    assert engine.generate([request(**fields)])[0].voice.consent == ""
+
+
+def test_a_recorded_voice_keeps_its_note_whatever_is_described(engine, voice):
+    noted = replace(voice, consent="permission: Anna")
+    assert engine.generate([request(voice=noted, design="female")])[0].voice.consent == "permission: Anna"
+    assert engine.generate([request(voice=voice, design="female")])[0].voice.consent == ""
+
+
+def test_an_engine_knows_whether_loras_were_merged_in(checkpoint, root):
+    assert not Engine.load(checkpoint).has_loras
+    assert Engine.load(checkpoint, loras=[(root / "tests" / "assets" / "lora" / "saved", 1.0)]).has_loras
 
 
 def test_a_voice_of_speech_keeps_a_language_of_ones_own(engine):
