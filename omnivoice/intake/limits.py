@@ -329,13 +329,13 @@ def shown_size(count: int, *, unlike: int | None = None) -> str:
 
 
 def _size_text(count: int, digits: int) -> str:
-    number = float(count)
-    for unit in ("KB", "MB", "GB", "TB"):
-        number /= 1000
-        if count < 1000:
-            return f"{count} {'byte' if count == 1 else 'bytes'}"
-        if float(f"{number:.{digits}g}") < 1000 or unit == "TB":
+    if count < 1000:
+        return f"{count} {'byte' if count == 1 else 'bytes'}"
+    number, unit = count / 1000, "KB"
+    for larger in ("MB", "GB", "TB"):
+        if float(f"{number:.{digits}g}") < 1000:
             break
+        number, unit = number / 1000, larger
     return f"{float(f'{number:.{digits}g}'):.{digits + 3}g} {unit}"
 
 

@@ -257,3 +257,43 @@ def test_progress_text_is_not_sent_more_often_than_it_can_be_read(pack: SimpleNa
     assert host.texts == [("first", "7"), ("second", "7"), ("last", "7")]
     pack.host.progress.ProgressText(None).update("nobody to show it to")
     assert len(host.texts) == 3
+
+
+def test_every_item_of_a_list_is_validated(pack: SimpleNamespace) -> None:
+    def check(value: object) -> None:
+        if value != "good":
+            raise pack.engine.InputError(f"must be good, got {value!r}")
+
+    validate_each = pack.host.values.validate_each
+    assert [validate_each(check, given) for given in ("good", [], ["good", "good"], ("good", None))] == [True] * 4
+    assert validate_each(check, "bad") == "must be good, got 'bad'"
+    assert validate_each(check, ["good", "bad", "worse"]) == "must be good, got 'bad'"
+
+
+@pytest.mark.parametrize(("values", "result"), [([3], 3), (["a", "a"], "a"), ([None, None], None), ([0.5] * 4, 0.5)])
+def test_an_input_that_must_not_vary(pack: SimpleNamespace, values: list[object], result: object) -> None:
+    assert pack.host.values.only(values, "mode") == result
+
+
+def test_an_input_that_varies_is_refused(pack: SimpleNamespace) -> None:
+    only = pack.host.values.only
+    with pytest.raises(ValueError, match=r"^mode must be one value, got an empty list$"):
+        only([], "mode")
+    with pytest.raises(ValueError, match=r"^mode must be the same for every item, got a list of 3 different ones$"):
+        only(["a", "b", "a"], "mode")
+
+
+def test_recordings_of_a_list_are_found_and_named(pack: SimpleNamespace) -> None:
+    recordings_from, good = pack.host.values.recordings_from, {"waveform": NOISE, "sample_rate": 48_000}
+    batch = {"waveform": torch.stack([NOISE[0], torch.full_like(NOISE[0], float("nan"))]), "sample_rate": 48_000}
+    empty = {"waveform": torch.zeros(1, 1, 0), "sample_rate": 48_000}
+    assert [one.samples.shape[1] for one in recordings_from([good, empty, good])] == [48_000, 0, 48_000]
+    for given, message in (
+        ([], r"^audio is an empty list: connect at least one audio$"),
+        ([None], r"^audio must be ComfyUI's AUDIO, got None"),
+        ([good, 3], r"^item 2 of 2: audio must be ComfyUI's AUDIO, got 3"),
+        ([batch], r"^recording 2 of 2: audio holds NaN or Inf: load or generate it again$"),
+        ([good, good, batch], r"^item 3 of 3: recording 2 of 2: audio holds NaN or Inf"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            recordings_from(given)

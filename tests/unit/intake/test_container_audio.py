@@ -6,6 +6,7 @@ PyAV is a test requirement (tests/requirements.txt): without it this file fails,
 from __future__ import annotations
 
 import http.server
+import logging
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ import torch
 from omnivoice.errors import AudioError
 from omnivoice.intake import container_audio
 from omnivoice.intake.audio_files import read_audio
-from tests.audio_encoding import encode, tone
+from tests.audio_encoding import encode, noise, tone
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets" / "audio"
 
@@ -220,3 +221,25 @@ def test_a_video_without_audio(tmp_path: Path) -> None:
             container.mux(packet)
     with pytest.raises(AudioError, match=r"^x\.mp4 contains no audio$"):
         read_audio(tmp_path / "x.mp4")
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 3])
+def test_damaged_packets_are_counted_or_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture, damaged: int) -> None:
+    """A frame that keeps its header and loses what it says."""
+    path = encode(tmp_path / "x.aac", "adts", "aac", noise(24_000, 2), 24_000)
+    data, at = bytearray(path.read_bytes()), 0
+    for number in range(10, 10 + 40):
+        length = (data[at + 3] & 3) << 11 | data[at + 4] << 3 | data[at + 5] >> 5
+        if number % 10 == 5 and number < 10 + 10 * damaged:
+            data[at + 7 : at + length] = bytes(length - 7)
+        at += length
+    path.write_bytes(data)
+    with caplog.at_level(logging.WARNING, logger="omnivoice_nodes"):
+        read = read_audio(path)
+    assert read.samples.shape[1] > 40_000
+    if not damaged:
+        assert caplog.messages == [] and torch.equal(read_audio(path, require_complete=True).samples, read.samples)
+        return
+    assert caplog.messages == [f"x.aac is damaged: {damaged} packets of audio were skipped"]
+    with pytest.raises(AudioError, match=rf"^x\.aac is damaged, {damaged} packets of audio cannot be read: copy or "):
+        read_audio(path, require_complete=True)

@@ -486,3 +486,53 @@ def test_the_library_is_imported_only_when_it_is_used() -> None:
     code = "import sys, omnivoice.weights.published; print('huggingface_hub' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+def library_of_2023(url, temp_file, *, proxies=None, resume_size=0, headers=None, expected_size=None):
+    assert proxies == {}  # it would hand the download to hf_transfer
+    temp_file.write(DATA[resume_size:])
+
+
+def library_of_2025(url, temp_file, *, resume_size=0, headers=None, expected_size=None):
+    temp_file.write(DATA[resume_size:])
+
+
+def library_of_2026(url, temp_file, *, resume_size=0, headers=None, expected_size=None, tqdm_class=None):
+    assert tqdm_class is downloads._NoBar
+    temp_file.write(DATA[resume_size:])
+
+
+@pytest.mark.parametrize("library", [library_of_2023, library_of_2025, library_of_2026])
+@pytest.mark.parametrize("there", [0, 700_001])
+def test_every_release_of_the_library(get, hub, monkeypatch: pytest.MonkeyPatch, library: object, there: int) -> None:
+    monkeypatch.setattr("huggingface_hub.file_download.http_get", library)
+    get.part.write_bytes(DATA[:there])
+    assert downloads.part_bytes(get.target) == there
+    assert get() == DATA and hub.seen == []
+    assert downloads.part_bytes(get.target) == 0
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_a_target_that_cannot_be_named(get, hub, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """The part file stays, so that nothing is downloaded twice."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", refuse)
+        with pytest.raises(FileError, match=r"^cannot write w\.safetensors: "):
+            get()
+    assert get.part.read_bytes() == DATA
+    assert get() == DATA and len(hub.seen) == 1
+
+
+def test_a_disk_that_fails_while_it_is_written(get, hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(FileIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(downloads, "FileIO", Broken)
+    with pytest.raises(FileError, match=r"^cannot write w\.safetensors\.part: "):
+        get()
+    assert len(hub.seen) == 1

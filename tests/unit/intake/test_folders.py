@@ -10,7 +10,14 @@ import pytest
 
 from omnivoice import FileError
 from omnivoice.intake.files import file_size
-from omnivoice.intake.folders import check_new_folder, check_space, copy_file, make_folder, new_folder
+from omnivoice.intake.folders import (
+    check_new_folder,
+    check_space,
+    copy_file,
+    make_folder,
+    new_folder,
+    remove_empty_folder,
+)
 
 
 def names(folder):
@@ -130,3 +137,24 @@ def test_check_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_space(tmp_path, 0)
     with pytest.raises(FileError, match=r"has 4 GB free, 3\.3 GB are to be written and 1\.07 GB must stay free"):
         check_space(tmp_path, 3_300_000_000)
+
+
+def test_only_an_empty_folder_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    (tmp_path / "file").touch()
+    assert [remove_empty_folder(tmp_path / name) for name in ("empty", "full", "file", "missing")] == [
+        True, False, False, True,
+    ]  # fmt: skip
+    assert names(tmp_path) == ["file", "full"]
+
+
+def test_a_folder_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(FileError, match=r"^cannot list the folder a: Permission denied; choose another$"):
+        check_new_folder(tmp_path / "a")

@@ -8,18 +8,30 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from omnivoice.errors import DiskFullError, FileError
 from omnivoice.intake import files, strict_json
-from omnivoice.intake.files import file_stamp, open_regular, read_bytes, remove_file, sha256_of, write_atomic
+from omnivoice.intake.files import (
+    append_line,
+    file_stamp,
+    open_regular,
+    read_bytes,
+    remove_file,
+    sha256_of,
+    write_atomic,
+)
 from omnivoice.intake.limits import MIB
 from omnivoice.intake.strict_json import parse_json, read_json
 
+ROOT = Path(__file__).resolve().parents[3]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="pipes, umask and fork are POSIX")
 OLD, NEW = b"old" * 1000, b"new" * 2000
 STEPS = ("open", "fdopen", "fsync", "replace", "link", "unlink", "close")
@@ -612,3 +624,69 @@ def test_values_are_counted_before_json_is_parsed(
         monkeypatch.setattr(strict_json, "_DECODER", None)
         with pytest.raises(FileError, match="x has too many values to be held together: at most 5 commas and 3 lists"):
             parse_json(kind(text), "x")
+
+
+def test_lines_are_appended(tmp_path: Path) -> None:
+    append_line(tmp_path / "a", "one")
+    append_line(tmp_path / "a", "zwölf", flush=True)
+    assert (tmp_path / "a").read_bytes() == "one\nzwölf\n".encode()
+    append_line(tmp_path / "b", "first", flush=True)
+    assert (tmp_path / "b").read_bytes() == b"first\n"
+
+
+@pytest.mark.parametrize("at_sync", [False, True])
+@pytest.mark.parametrize(("code", "kind"), [(errno.ENOSPC, DiskFullError), (errno.EIO, FileError)])
+def test_a_line_that_cannot_be_appended_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_sync: bool, code: int, kind: type[FileError]
+) -> None:
+    """The disk fails after half of the line, or when it is flushed."""
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    def half(file: FileIO, data: bytes) -> None:
+        file.write(data[: len(data) // 2])
+        fail()
+
+    append_line(tmp_path / "a", "one")
+    with monkeypatch.context() as patched:
+        patched.setattr(*((os, "fsync", fail) if at_sync else (files, "_append", half)))
+        with pytest.raises(kind, match=r"^cannot write a: "):
+            append_line(tmp_path / "a", "two", flush=True)
+    assert (tmp_path / "a").read_bytes() == b"one\n"
+    append_line(tmp_path / "a", "three")
+    assert (tmp_path / "a").read_bytes() == b"one\nthree\n"
+
+
+def test_a_line_that_is_written_in_parts_is_whole(tmp_path: Path) -> None:
+    class Slow(FileIO):
+        def write(self, data: bytes) -> int:  # type: ignore[override]
+            return super().write(data[:3])
+
+    with Slow(tmp_path / "a", "wb") as file:
+        files._append(file, b"0123456789\n")
+    assert (tmp_path / "a").read_bytes() == b"0123456789\n"
+
+
+def test_output_is_discarded_after_its_reader_left() -> None:
+    code = (
+        "import os, sys\nfrom omnivoice.intake.files import discard_output\nprint('seen', flush=True)\n"
+        "discard_output()\nprint('not seen', flush=True)\nos.write(1, b'nor this')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "seen\n", "")
+
+
+def test_stale_folders_go_and_odd_things_stay(tmp_path: Path) -> None:
+    made, fresh = f".a.1.{'2' * 16}.ovtmp", f".a.1.{'3' * 16}.ovtmp"
+    for name in (made, fresh):
+        (tmp_path / name).mkdir()
+    (tmp_path / made / "inside").touch()
+    link = f".b.1.{'4' * 16}.ovtmp"
+    (tmp_path / link).symlink_to(tmp_path / "elsewhere")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(tmp_path / made, (two_days_ago, two_days_ago))
+    os.utime(tmp_path / link, (two_days_ago, two_days_ago), follow_symlinks=False)
+    files.remove_stale_temps(tmp_path)
+    assert names(tmp_path) == sorted([fresh, link])
+    files.remove_stale_temps(tmp_path / "missing")

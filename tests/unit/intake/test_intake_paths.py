@@ -258,3 +258,11 @@ def test_a_name_is_found_in_any_case_and_form(tmp_path: Path) -> None:
     assert find_like(tmp_path, "Jurgen.safetensors") is None
     with pytest.raises(FileError, match=r"^cannot list folder absent: "):
         find_like(tmp_path / "absent", "x")
+
+
+def test_a_model_folder_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    assert model_folder(tmp_path / "model") == tmp_path / "model"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(CheckpointError, match=r"^model folder model cannot be read: change its permissions$"):
+        model_folder(tmp_path / "model")

@@ -16,7 +16,7 @@ import torch
 
 from omnivoice.errors import FileError, InputError
 from omnivoice.intake import tensors as module
-from omnivoice.intake.tensors import check_header, open_tensors, read_small_tensors, write_tensors
+from omnivoice.intake.tensors import check_header, open_tensors, read_own_tensors, read_small_tensors, write_tensors
 
 ROOT = Path(__file__).resolve().parents[3]
 DTYPES = [
@@ -251,3 +251,38 @@ def test_flipped_bits_never_escape(tmp_path: Path) -> None:
         good += 1
         assert sum(tensor.numel() for tensor in read.values()) <= len(whole)
     assert 0 < good < 400
+
+
+@pytest.mark.parametrize("name", ["flat", "rows", "scalar", "none", "half"])
+def test_a_tensor_read_into_memory_of_its_own(tmp_path: Path, name: str) -> None:
+    tensors = {
+        "flat": torch.arange(7),
+        "rows": torch.arange(12.0).view(3, 4),
+        "scalar": torch.tensor(-2.5),
+        "none": torch.zeros(0, 3),
+        "half": torch.tensor([1.5, -0.25], dtype=torch.bfloat16),
+    }
+    write_tensors(tmp_path / "a", tensors, {"k": "v"})
+    with open_tensors(tmp_path / "a") as file:
+        got = file.read(name)
+        with pytest.raises(FileError, match=r"^a holds no tensor 'zz'$"):
+            file.read("zz")
+    read, metadata = read_own_tensors(tmp_path / "a")
+    assert metadata["k"] == "v" and read.keys() == tensors.keys()
+    os.truncate(tmp_path / "a", 0)  # what was read is no map of the file
+    for found in (got, read[name]):
+        assert found.dtype == tensors[name].dtype and torch.equal(found, tensors[name])
+
+
+def test_a_file_that_is_cut_while_it_is_read_whole_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = module._checked_header
+
+    def cut(file: object, size: int, name: str) -> object:
+        found = real(file, size, name)
+        os.truncate(tmp_path / "a", 1 << 10)
+        return found
+
+    write_tensors(tmp_path / "a", {"a": torch.zeros(1 << 16)}, {})
+    monkeypatch.setattr(module, "_checked_header", cut)
+    with pytest.raises(FileError, match=r"^a changed while it was read: try again$"):
+        read_own_tensors(tmp_path / "a")

@@ -186,3 +186,22 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(tmp_path: Path, m
         monkeypatch.undo()
         with pytest.raises(LockedError):
             lock_folder(tmp_path, "x.lock")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_an_error_of_the_disk_is_not_taken_for_another_run(tmp_path: Path, monkeypatch, code: int) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="Windows has no flock")
+    closed: list[int] = []
+
+    def flock(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    def close(handle: int, real=os.close) -> None:
+        closed.append(handle)
+        real(handle)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(os, "close", close)
+    with pytest.raises(FileError, match=rf"^cannot write {NAME}: ") as raised:
+        lock_folder(tmp_path, NAME)
+    assert not isinstance(raised.value, LockedError) and len(closed) == 1

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import AudioError, FileError
-from omnivoice.intake.audio_files import read_audio, write_wav
+from omnivoice.intake.audio_files import check_wav_target, fits_pcm16, read_audio, write_wav
 from omnivoice.intake.libsndfile import UnreadableAudio, read_with_libsndfile
 from omnivoice.intake.marks import EDITED, SYNTHETIC
 from omnivoice.types import Waveform
@@ -389,3 +389,36 @@ def test_mutants_give_a_bounded_sound_or_an_audio_error() -> None:
         good += 1
         assert 1 <= got.samples.numel() <= len(data)
     assert good > 1_000
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wav(tmp_path / "old.wav", Waveform(torch.zeros(1, 10), 24_000))
+    (tmp_path / "notes.txt").write_text("mine")
+    check_wav_target(tmp_path / "new.wav")
+    check_wav_target(tmp_path / "old.wav")
+    with pytest.raises(FileError, match=r"^folder missing does not exist: make it first$"):
+        check_wav_target(tmp_path / "missing" / "x.wav")
+    with pytest.raises(FileError, match=r"^notes\.txt exists and is not a WAV file: choose another name$"):
+        check_wav_target(tmp_path / "notes.txt")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for name in ("new.wav", "old.wav"):
+        with pytest.raises(FileError, match=rf"^cannot write {name}: the folder or file is write-protected: choose"):
+            check_wav_target(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        ([0.0, 1 / 32768, -1.0, 32767 / 32768], True),
+        ([], True),
+        ([1.0], False),
+        ([-1.0 - 1 / 32768], False),
+        ([0.5 / 32768], False),
+        ([0.25, float("nan")], False),
+        ([float("inf")], False),
+    ],
+)
+def test_samples_of_16_bits_are_known(values: list[float], fits: bool) -> None:
+    assert fits_pcm16(Waveform(torch.tensor([values]), 24_000)) is fits
