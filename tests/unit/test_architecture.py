@@ -231,7 +231,7 @@ def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
             continue
         yield node
         if isinstance(node, (ast.ClassDef, ast.If, ast.Try, ast.With, ast.For)):
-            pending.extend(child for child in ast.walk(node) if isinstance(child, ast.stmt) and child in node.body)
+            pending.extend(node.body)
 
 
 def rule_import_direction(tree: ast.Module, room: str) -> list[str]:

@@ -130,6 +130,30 @@ def test_shipped_sources_have_no_text_that_scanners_take_for_an_attack(text: str
     assert [name for name in shipped_sources() if text in (ROOT / name).read_text(encoding="utf-8")] == []
 
 
+@pytest.mark.parametrize("text", ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "get_token", "HfFolder", ".netrc"])
+def test_shipped_sources_read_no_token(text: str) -> None:
+    assert [name for name in shipped_sources() if text in (ROOT / name).read_text(encoding="utf-8")] == []
+
+
+MARKUP = re.compile(
+    r"<\s*/?\s*(a|audio|button|div|embed|form|iframe|img|input|link|meta|object|script|span|style|svg|video)\b"
+    r"|javascript:|\bon(click|error|load|mouseover)\s*=",
+    re.IGNORECASE,
+)
+
+
+@pytest.mark.parametrize("text", ["<script>", "</ SCRIPT>", "<img src=x>", "[x](javascript:x)", "<b onerror = x>"])
+def test_markup_is_seen(text: str) -> None:
+    assert MARKUP.search(text) and not MARKUP.search("<!-- a note --> <name> <|speech|> a < b")
+
+
+def test_pages_texts_and_workflows_hold_no_html() -> None:
+    """ComfyUI shows them in the browser."""
+    names = [name for name in archive() if Path(name).suffix in (".md", ".json") and not name.startswith("omnivoice/")]
+    found = {name: MARKUP.findall((ROOT / name).read_text(encoding="utf-8")) for name in names}
+    assert len(names) > 60 and {name: marks for name, marks in found.items() if marks} == {}
+
+
 def language_tables(source: str) -> list[int]:
     """Return the lines of tables of more than nine language codes."""
     found = []
