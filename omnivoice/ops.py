@@ -4,15 +4,16 @@ Every weighted layer in `lm/` and `codec/` is made through an `Ops`, always with
 the default. ComfyUI supplies `comfy.ops.manual_cast`, which is all it needs for offloading, partial loading and fp8.
 Raw parameters (Snake, codebooks) are cast where they are used, with `cast_to_input`.
 
-float32 products on a CPU use the faster of torch's two libraries. `F.linear` uses MKL, which runs at half speed on some
-processors. oneDNN is reached through a private operator of torch, so a probe of a few milliseconds finds out, once for
-each process and number of threads, whether it exists, is right and is faster. No weights are copied or repacked.
+float32 products on a CPU use oneDNN. `F.linear` uses MKL, which is equally fast on most processors and at half speed on
+some. oneDNN is reached through a private operator of torch, so a short probe finds out, once for each process and
+number of threads, whether it exists, is right and is not clearly slower. The two differ in the last bit, so a probe
+that took whichever is a little faster would give another sound from process to process. No weights are copied.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -48,8 +49,8 @@ class Ops(Protocol):
 LinearFunction = Callable[[Tensor, Tensor, "Tensor | None"], Tensor]
 
 PROBE_ROWS, PROBE_IN, PROBE_OUT = 128, 1024, 1024  # the order of magnitude of the model's layers
-PROBE_RUNS = 5
-WORTH_IT = 1.05  # a gain below that may be noise
+PROBE_RUNS = 15
+CLEARLY_SLOWER = 1.5  # more than a busy machine makes of equally fast functions
 WORTH_ROUNDING = 1.3  # bfloat16 changes the speech slightly, so it must gain more
 TOLERANCE = 1e-4  # for products of this size; a broken kernel differs by far more
 WIDENED_TOLERANCE = 1e-2  # of a product that a GPU may compute in TF32 for comparison
@@ -72,7 +73,10 @@ def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tens
 
 @lru_cache(maxsize=8)
 def cpu_backend(threads: int) -> LinearFunction:
-    """Return the faster function for this many threads. The probe draws no random numbers and keeps nothing."""
+    """Return oneDNN's function, or torch's where that is missing, wrong or clearly slower with this many threads.
+
+    The probe draws no random numbers and keeps nothing.
+    """
     if not torch.backends.mkldnn.is_available():
         return F.linear
     x, weight = _probe_operands()
@@ -82,8 +86,8 @@ def cpu_backend(threads: int) -> LinearFunction:
         return F.linear
     if not float(difference) <= TOLERANCE:
         return F.linear
-    ours, theirs = (fastest_seconds(call, lambda: (x, weight, None)) for call in (onednn_linear, F.linear))
-    return onednn_linear if ours * WORTH_IT < theirs else F.linear
+    ours, theirs = fastest_seconds((onednn_linear, F.linear), lambda: (x, weight, None))
+    return F.linear if ours > theirs * CLEARLY_SLOWER else onednn_linear
 
 
 @lru_cache(maxsize=8)
@@ -91,9 +95,9 @@ def cpu_has_fast_bf16(threads: int) -> bool:
     """Whether this many threads multiply bfloat16 clearly faster than float32. Processors with avx512_bf16, AMX or
     Arm's BF16 do; all others are slower."""
     x, weight = _probe_operands()
-    exact = fastest_seconds(cpu_backend(threads), lambda: (x, weight, None))
-    rounded = (x.to(torch.bfloat16), weight.to(torch.bfloat16), None)
-    return fastest_seconds(F.linear, lambda: rounded) * WORTH_ROUNDING < exact
+    multiply, given = cpu_backend(threads), (x.to(torch.bfloat16), weight.to(torch.bfloat16))
+    exact, rounded = fastest_seconds((lambda: multiply(x, weight, None), lambda: F.linear(*given)), tuple)
+    return rounded * WORTH_ROUNDING < exact
 
 
 def _probe_operands() -> tuple[Tensor, Tensor]:
@@ -101,14 +105,16 @@ def _probe_operands() -> tuple[Tensor, Tensor]:
     return x, torch.linspace(1, -1, PROBE_OUT * PROBE_IN).view(PROBE_OUT, PROBE_IN) / PROBE_IN**0.5
 
 
-def fastest_seconds(call: Callable[..., object], arguments: Callable[[], tuple[object, ...]]) -> float:
-    """Return the seconds of the fastest of a few runs; making their arguments is not timed."""
-    best = float("inf")
+def fastest_seconds(calls: Sequence[Callable[..., object]], arguments: Callable[[], tuple[object, ...]]) -> list[float]:
+    """Return the seconds of the fastest of several runs of each function, which take turns so that a busy machine slows
+    all alike; making their arguments is not timed."""
+    best = [float("inf")] * len(calls)
     for _ in range(PROBE_RUNS):
-        given = arguments()
-        start = time.perf_counter()
-        call(*given)
-        best = min(best, time.perf_counter() - start)
+        for index, call in enumerate(calls):
+            given = arguments()
+            start = time.perf_counter()
+            call(*given)
+            best[index] = min(best[index], time.perf_counter() - start)
     return best
 
 

@@ -1,6 +1,7 @@
 """The layer seam: which library multiplies, and when a host's own layer must do it."""
 
 import argparse
+import random
 import time
 
 import pytest
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from omnivoice import devices, ops
+from omnivoice.codec import tiling
 from omnivoice.commands.models import add_model_options
 from omnivoice.train.settings import TRAINING_DTYPES
 
@@ -155,3 +157,42 @@ def test_one_spelling_of_dtypes() -> None:
     add_model_options(parser)
     choices = next(action.choices for action in parser._actions if action.dest == "dtype")
     assert tuple(choices or ()) == ("auto", *devices.DTYPES, "fastest")
+
+
+class BusyMachine:
+    """A clock on a machine where most runs of a function take several times as long as its own time."""
+
+    def __init__(self, seed: int) -> None:
+        self.now, self.random = 0.0, random.Random(seed)
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def running(self, call, seconds: float):
+        def run(*args):
+            self.now += seconds * self.random.choice((1, 1.2, 2, 3, 10))
+            return call(*args)
+
+        return run
+
+
+@pytest.mark.parametrize("ours, theirs", [(1.0, 0.9), (1.0, 1.0), (1.0, 1.1), (1.0, 2.0), (3.0, 1.0)])
+def test_a_busy_machine_does_not_change_the_choice(monkeypatch, ours: float, theirs: float) -> None:
+    """The functions may differ in the last bit, and a run that was stopped goes on in another process."""
+    for module, name in ((ops, "PROBE_ROWS"), (ops, "PROBE_IN"), (ops, "PROBE_OUT"), (tiling, "PROBE_SIZE")):
+        monkeypatch.setattr(module, name, 4)
+    chosen = set()
+    for seed in range(40):
+        machine = BusyMachine(seed)
+        ops.cpu_backend.cache_clear(), tiling.fastest_sine.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(ops, "time", machine)
+            own = machine.running(BACKENDS[1], ours)
+            patch.setattr(ops, "onednn_linear", own)
+            patch.setattr(ops.F, "linear", machine.running(BACKENDS[0], theirs))
+            sine = machine.running(tiling.numpy_sine, ours)
+            patch.setattr(tiling, "numpy_sine", sine)
+            patch.setattr(tiling.torch, "sin_", machine.running(torch.sin_, theirs))
+            chosen.add((ops.cpu_backend(1) is own, tiling.fastest_sine() is sine))
+    tiling.fastest_sine.cache_clear()
+    assert chosen == {(ours < 2, ours < 2)}
