@@ -39,9 +39,9 @@ from ..intake.locks import FolderLock, lock_folder
 from ..intake.paths import shown_name
 from ..intake.strict_json import parse_json, read_json
 from ..intake.tensors import check_header
-from .same_run import difference_between
+from .same_run import difference_between, run_number
 from .settings import TrainSettings
-from .state_files import FORMAT, FORMAT_VERSION, read_state, write_state
+from .state_files import FORMAT, FORMAT_VERSION, ForeignStateError, read_state, write_state
 from .trainer import Trainer
 
 SETTINGS, METRICS, BEST, LOCK = "settings.json", "metrics.jsonl", "best.safetensors", "run.lock"
@@ -54,10 +54,10 @@ _LOG = logging.getLogger("omnivoice_nodes")
 
 
 class RunFolder:
-    """An opened run folder, as `open_run` returns it."""
+    """An opened run folder, as `open_run` returns it. run: identifies the run in its training states, 0 for any run."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, run: int = 0) -> None:
+        self.folder, self.run = folder, run
         self._warned = False
         self._damaged: dict[Path, str] = {}  # states found by `resume`, deleted once a new one is written -> reason
 
@@ -72,13 +72,18 @@ class RunFolder:
     def resume(self, trainer: Trainer) -> bool:
         """Restore the latest intact training state; return False if there is no state yet. Damaged ones are logged.
 
-        Raises FileError if every state is damaged: only the user may decide to start again.
+        Raises FileError if every state is damaged: only the user may decide to start again. Raises ForeignStateError
+        for a state of another run or of a newer version, which is neither used nor deleted.
         """
         for path in self.states():
             try:
                 tensors, numbers = read_state(path)
                 if path.name != _state_name(numbers.get("step", -1)):
                     raise FileError(f"{path.name} is misnamed: it is the state of step {numbers.get('step')}")
+                if numbers.pop("run", self.run) != self.run and self.run:
+                    raise ForeignStateError(f"{path.name} belongs to another run: move it back, or name another folder")
+            except ForeignStateError:
+                raise
             except FileError as error:
                 self._damaged[path] = str(error)
                 _LOG.warning("a damaged training state is skipped: %s", error)
@@ -88,12 +93,15 @@ class RunFolder:
             return True
         for reason in self._damaged.values():
             raise FileError(f"no training state in {shown_name(self.folder)} is intact ({reason}): name another folder")
-        self._cut_metrics(-1)  # of a run that ended before its first state
+        if self._cut_metrics(-1):
+            name = shown_name(self.folder)
+            _LOG.warning("%s holds metrics but no training state: the run starts again at its first step", name)
         return False
 
     def save(self, trainer: Trainer) -> None:
         """Write the training state and delete all but the last two; raises FileError if it cannot be written."""
         tensors, numbers = trainer.state()
+        numbers |= {"run": self.run} if self.run else {}
         path = self.folder / _state_name(numbers["step"])
         if path in self._damaged:
             remove_file(path)  # the writer does not replace files of another format
@@ -189,12 +197,15 @@ class RunFolder:
                 _LOG.warning("metrics cannot be written: %s", error)
             self._warned = True
 
-    def _cut_metrics(self, step: int) -> None:
-        """Delete the metrics of the steps after `step`, and lines that are damaged."""
+    def _cut_metrics(self, step: int) -> bool:
+        """Delete the metrics of the steps after `step`, and lines that are damaged; return whether there were any."""
         path = self.folder / METRICS
-        if os.path.isfile(path):
-            lines = read_bytes(path, limit=MAX_TABLE_BYTES * 8).splitlines(keepends=True)
-            write_atomic(path, b"".join(line for line in lines if _step_of(line) <= step))
+        if not os.path.isfile(path):
+            return False
+        lines = read_bytes(path, limit=MAX_TABLE_BYTES * 8).splitlines(keepends=True)
+        kept = [line for line in lines if _step_of(line) <= step]
+        write_atomic(path, b"".join(kept))
+        return len(kept) < len(lines)
 
 
 def _step_of(line: bytes) -> float:
@@ -241,7 +252,7 @@ def open_run(folder: Path, settings: TrainSettings, *, data: str, base: str, res
     remove_stale_temps(make_folder(folder), seconds=STALE_SECONDS)
     own = check_run(folder, settings, data=data, base=base, resume=resume)
     write_atomic(folder / SETTINGS, json.dumps(own, indent=1).encode())
-    return RunFolder(folder)
+    return RunFolder(folder, run_number(own))
 
 
 def check_run(

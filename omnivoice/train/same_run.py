@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 
 from ..intake.limits import shown
@@ -26,6 +28,16 @@ def _may_go_on(old: Mapping[str, object], new: Mapping[str, object]) -> bool:
         return False
     same_warmup = warmup_steps(before, warmup) == warmup_steps(after, warmup)
     return after > before and new["schedule"] == old.get("schedule") == "constant" and same_warmup
+
+
+def run_number(own: Mapping[str, object]) -> int:
+    """Return a number of 52 bits that tells a run from all others, from what settings.json holds; the same for a run
+    that goes on to more steps."""
+    settings = own["settings"]
+    assert isinstance(settings, dict), "as `check_run` makes it"
+    fixed = {name: value for name, value in settings.items() if name not in CHANGEABLE | {"steps"}}
+    text = json.dumps([fixed, own["data"], own["base"]], sort_keys=True)
+    return int(hashlib.sha256(text.encode()).hexdigest()[:13], 16)
 
 
 def difference_between(found: object, own: Mapping[str, object]) -> str:

@@ -22,6 +22,10 @@ from ..intake.tensors import read_own_tensors, write_tensors
 FORMAT, FORMAT_VERSION = "omnivoice_training", "1"
 
 
+class ForeignStateError(FileError):
+    """A training state is whole, but not one that this run may use, nor delete."""
+
+
 def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str, int]) -> None:
     """Write a training state as one file, atomically. Raises FileError."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(tensors.items())}
@@ -35,10 +39,17 @@ def write_state(path: Path, tensors: Mapping[str, Tensor], numbers: Mapping[str,
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, int]]:
-    """Read what `write_state` wrote. Raises FileError for anything else, even a single changed byte."""
+    """Read what `write_state` wrote. Raises FileError for anything else, even a single changed byte, and
+    ForeignStateError for a state of a newer version."""
     name = shown_name(path)
     tensors, metadata = read_own_tensors(path)
-    if metadata.get("format") != FORMAT or metadata.get("format_version") != FORMAT_VERSION:
+    version = metadata.get("format_version", "")
+    if metadata.get("format") == FORMAT and version in map(str, range(int(FORMAT_VERSION) + 1, 100)):
+        raise ForeignStateError(
+            f"{name} was written by a newer version of this pack (training state {version}, this one reads "
+            f"{FORMAT_VERSION}): update the pack"
+        )
+    if metadata.get("format") != FORMAT or version != FORMAT_VERSION:
         raise FileError(f"{name} is not a training state of format {FORMAT_VERSION}")
     numbers = parse_json(metadata.get("numbers", "").encode(), name)
     if not isinstance(numbers, dict) or not all(type(number) is int for number in numbers.values()):
