@@ -16,6 +16,7 @@ from ..intake.marks import Mark
 from ..productions.cast import Cast, Speaker
 from ..productions.dialogue import Dialogue, DialogueOptions, speak_dialogue
 from ..productions.kept import KeptSpeech, parts_folder
+from ..productions.long import parts_at_once
 from ..productions.redo import parse_redo
 from ..productions.takes import SpeakWithRetries
 from ..productions.timings import srt_of, timed_lines, timings_json
@@ -85,7 +86,8 @@ def run(options: argparse.Namespace) -> None:
         script = _script(text, names, engine.rules, has_default=bool(default))
         speakers = [speaker_from(engine, name, given) for name, given in members]
         cast = Cast((*speakers, *map(Speaker, options.speaker)), speaker_from(engine, "", default))
-        kept = KeptSpeech(folder, engine.generate_plans, model=identity)
+        together = parts_at_once(engine.sampler.device)
+        kept = KeptSpeech(folder, engine.generate_plans, model=identity, together=together)
         retrying = SpeakWithRetries(partial(kept, on_step=show_progress), options.retries)
 
         def speak(requests: Sequence[GenerationRequest], /) -> list[Speech]:

@@ -19,6 +19,7 @@ from ..productions.cast import Cast
 from ..productions.cue_output import CuesOnDisk
 from ..productions.kept import KeptSpeech, parts_folder
 from ..productions.keys import with_retries
+from ..productions.long import parts_at_once
 from ..productions.subtitle_parser import parse_subtitles
 from ..productions.subtitle_report import not_spoken, subtitle_report, summary
 from ..productions.subtitle_schedule import DEFAULT_REQUEST, MODES, SubtitleOptions
@@ -91,7 +92,8 @@ def run(options: argparse.Namespace) -> None:
         speakers = tuple(speaker_from(engine, name, given) for name, given in members)
         start = time.perf_counter()
         speak = run_with_retries(engine.generate_plans, options.retries)
-        kept = KeptSpeech(folder, speak, model=with_retries(identity, options.retries))
+        together = parts_at_once(engine.sampler.device)
+        kept = KeptSpeech(folder, speak, model=with_retries(identity, options.retries), together=together)
         members_cast = Cast(speakers, speaker_from(engine, "", default))
         disk = CuesOnDisk(kept.speech_of)
         result = speak_subtitles(

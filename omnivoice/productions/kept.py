@@ -35,18 +35,19 @@ from .lines import RunPlans
 
 FORMAT, FORMAT_VERSION = "omnivoice_speech", "1"
 PARTS = ".parts"  # the ending of the folder, after the name of the WAV file
-BATCH = 16  # plans in one run, all of which are lost if it is stopped
+BATCH = 16  # plans in one run, all of which are lost if it is stopped; on a CPU one, which is no slower
 _LOG = logging.getLogger("omnivoice_nodes")
 
 
 class KeptSpeech:
     """Runs plans with `run`, except those whose speech is in `folder` already.
 
-    model: identifies the weights and how they compute. read, written: how many of each.
+    model: identifies the weights and how they compute. together: plans in one run, at most. read, written: how many of
+    each.
     """
 
-    def __init__(self, folder: Path, run: RunPlans, *, model: str) -> None:
-        self.folder, self._run, self._model = folder, run, model
+    def __init__(self, folder: Path, run: RunPlans, *, model: str, together: int = BATCH) -> None:
+        self.folder, self._run, self._model, self._together = folder, run, model, min(together, BATCH)
         self.read, self.written = 0, 0
         self._keys: dict[str, None] = {}
 
@@ -58,8 +59,8 @@ class KeptSpeech:
         self.read += sum(found[key] is not None and key not in self._keys for key in keys)
         self._keys.update(dict.fromkeys(keys))
         steps = [len(plan.chunks) * plan.request.sampling.steps for _, plan in missing]
-        for first in range(0, len(missing), BATCH):
-            batch = missing[first : first + BATCH]
+        for first in range(0, len(missing), self._together):
+            batch = missing[first : first + self._together]
             report = None if on_step is None else _shifted(on_step, sum(steps[:first]), sum(steps))
             for (own, _), speech in zip(batch, self._run([plan for _, plan in batch], on_step=report)):
                 self._write(own, speech)

@@ -128,3 +128,13 @@ def test_progress_counts_what_is_missing(tmp_path: Path) -> None:
         plans(20, sampling=Sampling(steps=1)), on_step=lambda done, total: seen.append((done, total))
     )
     assert seen == [(16, 40), (36, 40)]
+
+
+@pytest.mark.parametrize("together", [1, 3, 16, 99])
+def test_a_stop_loses_only_what_runs_together(tmp_path: Path, together: int) -> None:
+    given, whole = plans(20), FakeRun()(plans(20))
+    with pytest.raises(Stopped):
+        KeptSpeech(tmp_path, FakeRun(19), model="m", together=together)(given)
+    run = FakeRun()
+    assert all(map(same, whole, KeptSpeech(tmp_path, run, model="m", together=together)(given)))
+    assert len(run.plans) == {1: 1, 3: 2, 16: 4, 99: 4}[together]
