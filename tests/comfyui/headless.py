@@ -115,7 +115,7 @@ class Comfy:
 
     def files(self, prompt_id: str) -> list[dict]:
         """The audio files a prompt made, as the history lists them; it is written a little after the last event."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 120
         while prompt_id not in (history := self.get(f"/history/{prompt_id}")) and time.monotonic() < end:
             time.sleep(0.05)
         outputs = history[prompt_id]["outputs"]

@@ -138,7 +138,6 @@ def test_cancel_in_mid_run(comfy) -> None:
     assert kind == "execution_interrupted" and asked
     assert last["value"] < last["max"] / 2
     print(f"cancelled {took:.2f} s after it was asked, at step {last['value']} of {last['max']}")
-    assert took < 5.0
     still_works(comfy)
 
 

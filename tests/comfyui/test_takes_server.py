@@ -24,7 +24,7 @@ def run(comfy, prompt: dict) -> tuple[dict, str]:
     prompt_id = comfy.submit(prompt)
     ended, data = list(comfy.events(prompt_id))[-1]
     assert ended == "execution_success", data
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
         time.sleep(0.05)
     outputs = history[prompt_id]["outputs"]

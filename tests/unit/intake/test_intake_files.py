@@ -120,10 +120,10 @@ def test_an_error_of_the_disk_while_reading(tmp_path: Path) -> None:
 def test_a_size_over_the_limit_is_never_read(tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(1 << 40)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FileError, match=r"must be at most 10 bytes, got 1099511627776$"):
         read_bytes(tmp_path / "sparse", limit=10)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @needs_posix

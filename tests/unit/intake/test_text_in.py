@@ -89,7 +89,7 @@ def test_length_is_checked_first_and_fast() -> None:
     start = time.process_time()
     with pytest.raises(TextError, match=r"^text must be at most 200000 characters, got 10000000: split it"):
         clean_text(huge)
-    assert time.process_time() - start < 0.02
+    assert time.process_time() - start < 0.2  # to look at each character takes seconds
     with pytest.raises(TextError, match=r"^name must be at most 3 characters, got 4"):
         clean_text("abcd", name="name", limit=3)
 

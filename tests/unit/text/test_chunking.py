@@ -192,9 +192,9 @@ def test_extreme_budgets() -> None:
 
 @pytest.mark.parametrize("unit", ["a. ", "\u5b57\u3002", ".b", "Mr. ", "[a]", '"'])
 def test_time_stays_bounded(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     chunk_sentences(unit * (50_000 // len(unit)), max_weight=211.5)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_recorded_long_texts_keep_their_marks(asset: Callable) -> None:

@@ -109,6 +109,6 @@ def test_removed_markup_is_noted(text: str, named: str) -> None:
     ["<", "<!--", "<![CDATA[", "<a ", '<a b="', "<a b=c ", "<script>", "&", "&amp", "<a" + " " * 50, "a-\n", "***\n"],
 )
 def test_time_is_linear(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     plain_text(unit * (200_000 // len(unit)))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -93,10 +93,10 @@ def test_there_are_fifty_pauses() -> None:
     "unit", ["[", "[pause", "<break", "<break time=", '<speak a="b" ', "[pause 1", " " * 50 + "<p "]
 )
 def test_time_is_linear(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with contextlib.suppress(TextError):
         split_pauses(unit * (200_000 // len(unit)))
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @given(st.lists(st.tuples(st.text("ab ", min_size=1, max_size=5), st.integers(1, 3000)), min_size=1, max_size=8))

@@ -82,9 +82,9 @@ def test_cleaning_is_total_idempotent_and_keeps_what_is_spoken(text: str) -> Non
 @pytest.mark.parametrize("unit", ["a ", "<|", "_", "[laugh", "a\n", "\N{IDEOGRAPHIC SPACE}", " ", "!a", "中 "])
 def test_time_is_linear(unit: str) -> None:
     text = "a" + unit * (200_000 // len(unit)) + "a"
-    start = time.perf_counter()
+    start = time.process_time()
     prompt_text(speakable(text))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("text", ["Wait......", "What?!?! No!!!!", "…… so", "Hm...... yes", "a -- b --- c"])
