@@ -143,8 +143,8 @@ def append_line(path: str | PathLike[str], line: str, *, flush: bool = False) ->
     """
     where, data = as_path(path), f"{line}\n".encode()
     try:
-        with open(where, "ab", buffering=0) as file:
-            size = file.tell()
+        with os.fdopen(open_in_place(where, os.O_WRONLY | os.O_APPEND), "ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
             try:
                 _append(file, data)
                 if flush:
@@ -157,6 +157,26 @@ def append_line(path: str | PathLike[str], line: str, *, flush: bool = False) ->
         raise write_error(where, len(data), error) from error
     if flush and not size:
         sync_folder(where.parent)
+
+
+def open_in_place(path: Path, flags: int) -> int:
+    """Return a descriptor of a regular file that is written where it is, made if missing; raises OSError or FileError.
+
+    A link is refused, since it may lead to any file, and so is a pipe or a device. Windows follows links.
+    """
+    flags |= os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileError(f"cannot write {shown_name(path)}: it is a link: remove it") from error
+        if error.errno == errno.ENXIO:  # a pipe that nobody reads
+            raise FileError(f"cannot write {shown_name(path)}: it is not a regular file: remove it") from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileError(f"cannot write {shown_name(path)}: it is not a regular file: remove it")
+    return handle
 
 
 def _append(file: FileIO, data: bytes) -> None:

@@ -20,7 +20,7 @@ from os import PathLike
 from types import TracebackType
 
 from ..errors import FileError, LockedError
-from .files import read_bytes, write_error
+from .files import open_in_place, read_bytes, write_error
 from .limits import KIB, shown
 from .paths import as_path, shown_name
 from .strict_json import parse_json
@@ -62,9 +62,8 @@ def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
     cannot be made. Where the file system has no locks, a warning in the log says so.
     """
     where = as_path(folder) / name
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        handle = os.open(where, flags, 0o666)
+        handle = open_in_place(where, os.O_RDWR)
     except OSError as error:
         raise write_error(where, 0, error) from error
     try:
