@@ -101,6 +101,14 @@ def is_inside(path: str | Path, root: Path) -> bool:
     return False
 
 
+def check_inside(path: Path, root: Path, input_name: str, name: str) -> None:
+    """Raise InputError if `path`, which `name` stands for, is not below `root` once all links are followed."""
+    if not is_inside(path, root):
+        raise InputError(
+            f"{input_name} {shown(name)} leads out of its folder through a link: choose another {input_name}"
+        )
+
+
 def chosen(input_name: str, name: object, places: Mapping[str, Path], *, none: str = "", missing: str = "") -> str:
     """Return the key of `places`, a list made just now, that `name` means. Case, Unicode form and slashes may differ.
 

@@ -33,7 +33,7 @@ from ...omnivoice.productions.takes import SpeakWithRetries
 from ...omnivoice.productions.timings import TimedLine
 from ...omnivoice.train.trainer import clock
 from ...omnivoice.types import GenerationPlan, GenerationRequest, Speech, Waveform
-from . import models, progress, speech
+from . import folders, models, progress, speech
 
 FOLDER = "omnivoice/long"  # in output/
 HEARD = "omnivoice_long"  # in temp/, and the key of the message
@@ -72,7 +72,9 @@ def speak(
     retries: how often a part with a fault is spoken again.
     """
     long = plan_long(replace(request, first_seconds=FIRST_SECONDS), model.engine.plan, retries=retries)
-    store = PartStore(Path(folder_paths.get_output_directory()) / FOLDER / name)
+    root = Path(folder_paths.get_output_directory()) / FOLDER
+    folders.check_inside(root / name, root, "name", name)
+    store = PartStore(root / name)
     run = _Run(model, len(long.parts), node_id)
     speaking, identity = SpeakWithRetries(run.speak, retries), with_retries(model.identity, retries)
     together = parts_at_once(model.lm.load_device)

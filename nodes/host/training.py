@@ -160,6 +160,7 @@ def _folder(request: TrainingRequest, data: str, base: str) -> Iterator[tuple[Ru
     root, reason = make_folder(Path(folder_paths.get_output_directory()) / FOLDER), ""
     for number in range(1, MAX_RUNS + 1):
         folder = root / (name if number == 1 else f"{name}-{number}")
+        folders.check_inside(folder, root, "run_name", folder.name)
         if is_finished(folder, settings):
             reason = reason or f"{folder.name} holds a finished run"
             continue

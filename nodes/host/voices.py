@@ -179,8 +179,7 @@ def _target(name: str) -> Path:
     path = root
     for part in f"{name}{SUFFIX}".split("/"):
         path = (find_like(path, part) if isdir(path) else None) or path / part
-    if not folders.is_inside(path.parent, root):
-        raise InputError(f"name {shown(name)} leads out of the library through a link: choose another folder")
+    folders.check_inside(path.parent, root, "name", name)
     return path
 
 

@@ -181,6 +181,15 @@ def test_bad_names_are_refused_before_anything_is_written(nodes, speak, host, na
     assert not (host.folder.parents[1] / "output").exists()
 
 
+def test_a_folder_that_is_a_link_out_of_output_is_refused(speak, kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    kept.parent.mkdir(parents=True)
+    kept.symlink_to(tmp_path / "outside", target_is_directory=True)
+    with pytest.raises(ValueError, match=r"^name 'book' leads out of its folder through a link: choose another name"):
+        speak()
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

@@ -387,6 +387,32 @@ def test_folders(train, output: Path) -> None:
     assert sorted(path.name for path in output.iterdir()) == ["run", "run-2", "run-3"]
 
 
+@pytest.mark.parametrize("linked", ["run", "run-2"])
+def test_a_run_whose_folder_is_a_link_out_of_output_is_refused(
+    train, output: Path, tmp_path: Path, linked: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    if linked == "run-2":
+        train()
+    output.mkdir(parents=True, exist_ok=True)
+    (output / linked).symlink_to(outside, target_is_directory=True)
+    with pytest.raises(
+        ValueError, match=f"^run_name '{linked}' leads out of its folder through a link: choose another"
+    ):
+        train()
+    assert list(outside.iterdir()) == []
+
+
+def test_links_inside_and_a_linked_place_are_the_users_own(train, output: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "here").mkdir(parents=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.symlink_to(tmp_path / "disk", target_is_directory=True)
+    (output / "run").symlink_to("here", target_is_directory=True)
+    train()
+    assert (tmp_path / "disk" / "here" / "run.safetensors").is_file()
+
+
 def test_more_steps_go_on_or_say_how_to_train_further(train, output: Path) -> None:
     train(schedule="constant")
     assert "resumed: run was at step 3" in (report := train(schedule="constant", steps=5)[3])

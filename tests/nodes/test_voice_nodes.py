@@ -256,7 +256,7 @@ def test_links_that_leave_the_library(nodes, save, load, library: Path, tmp_path
     (library / "file.safetensors").symlink_to(tmp_path / "out" / "x.safetensors")
     (library / "same.safetensors").symlink_to(library / "inside" / "anna.safetensors")
     assert menu(nodes) == ["inside/anna", "same"]
-    with pytest.raises(ValueError, match="name 'folder/bob' leads out of the library through a link"):
+    with pytest.raises(ValueError, match="name 'folder/bob' leads out of its folder through a link"):
         save("folder/bob")
     assert os.listdir(tmp_path / "out") == ["x.safetensors"]
 

@@ -36,7 +36,7 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, kind: str, writer: str) ->
     folder.mkdir()
     (outside / "precious").write_text("precious")
     KINDS[kind](folder / "file", outside / "precious")
-    with pytest.raises(FileError, match="^cannot write file: it is (a link|not a regular file): remove it"):
+    with pytest.raises(FileError, match=r"^cannot write file: it is (a link|not a regular file): remove it"):
         WRITERS[writer](folder / "file")
     assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("precious", "precious")]
 
