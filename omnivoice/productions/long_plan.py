@@ -13,7 +13,7 @@ from ..errors import InputError, TextError
 from ..generate.chunks import GAP_SAMPLES
 from ..generate.plan import ONE_WORD, check_work
 from ..generate.written import text_notes
-from ..intake.limits import MAX_TOTAL_SECONDS
+from ..intake.limits import MAX_TOTAL_SECONDS, check_text_length
 from ..types import GenerationPlan, GenerationRequest
 from .lines import PlanRequests, naming_line
 
@@ -74,7 +74,7 @@ def plan_long(request: GenerationRequest, plan: PlanRequests, *, retries: int = 
     said, plans = Counter[str](), list[GenerationPlan]()
     if request.pad_seconds not in (0, GenerationRequest.pad_seconds):
         warnings[NO_PAD] = None
-    for title, text, line in _chapters(request.text):
+    for title, text, line in _chapters(check_text_length(request.text)):
         titles.append(title)
         for piece, before in ((title, CHAPTER_SECONDS), (text, CHAPTER_SECONDS / 2 if title else 0.0)):
             if not piece.strip():
