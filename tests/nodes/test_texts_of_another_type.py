@@ -1,9 +1,8 @@
-"""Every text of every node with what is not a text, which a link or a program can give: refused by one of our errors."""
+"""Every text of every node with what is no text, which a link or a program can give: one of our errors refuses it."""
 
 from __future__ import annotations
 
 import importlib
-from types import SimpleNamespace
 
 import pytest
 import torch
