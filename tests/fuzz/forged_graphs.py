@@ -177,11 +177,10 @@ class Forger:
         if rng.random() < 0.5:
             kinds = ("none", "batch", "silent", "nan", "empty", "no_rate", "flat")
             return [self._add("OddAudio", {"audio": ["clip", 0], "kind": rng.choice(kinds)}), 0]
-        rate = self._add(
-            "PrimitiveInt", {"value": rng.choice((1, 3_999, 7_999, 22_051, 23_999, 191_999, 2**32, 2**62))}
-        )
-        seconds = rng.choice((0.0, 1e-9, 1e-5, 0.01))
-        return [self._add("EmptyAudio", {"duration": seconds, "sample_rate": [rate, 0], "channels": 1}), 0]
+        rate = rng.choice((1, 3_999, 7_999, 22_051, 23_999, 191_999, 2**32, 2**62))
+        seconds = rng.choice([one for one in (0.0, 1e-15, 1e-5, 0.01, 1.0, 60.0) if one * rate < 1e7])
+        linked = [self._add("PrimitiveInt", {"value": rate}), 0]
+        return [self._add("EmptyAudio", {"duration": seconds, "sample_rate": linked, "channels": 1}), 0]
 
 
 def _inputs(node: Mapping[str, dict]) -> dict[str, tuple[str, dict, bool]]:
