@@ -21,12 +21,14 @@ NEEDED = {
     "OmniVoiceEditSpeech": {"audio", "settings"},
     "OmniVoiceRedo": {"audio", "settings"},
     "OmniVoiceDictionary": set(),
+    "OmniVoiceDisclose": {"audio"},
     "OmniVoiceVoiceDesignAttributes": set(),
     "OmniVoiceTimings": set(),
     "OmniVoiceTrainingSettings": set(),
 }
 # Texts that belong together, where a node uses one of them only with another.
 WITH = {
+    ("OmniVoiceDisclose", "text"): {"language": "English"},
     ("OmniVoiceEditSpeech", "span"): {"transcript": SPOKEN, "new_transcript": "Good evening everyone."},
     ("OmniVoiceEditSpeech", "new_transcript"): {"transcript": SPOKEN},
     ("OmniVoiceRedo", "transcript"): {"words": "morning"},
