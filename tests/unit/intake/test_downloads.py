@@ -115,10 +115,17 @@ def test_broken_too_often(get, hub) -> None:
     assert get() == DATA and ranges(hub)[-1] == f"bytes={CHUNK}-"
 
 
-def test_progress_earns_more_tries(get, hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "REFILL_BYTES", CHUNK)
-    hub.faults = [("cut", 3 * CHUNK)] * 8
-    assert get() == DATA
+@pytest.mark.parametrize(("refill", "enough"), [(CHUNK, True), (3 * CHUNK, True), (1 << 30, False)])
+def test_progress_earns_more_tries(get, hub, monkeypatch: pytest.MonkeyPatch, refill: int, enough: bool) -> None:
+    """The library goes on after a cut by itself, but not when the server answers with an error then."""
+    monkeypatch.setattr(downloads, "REFILL_BYTES", refill)
+    hub.faults = [("cut", 3 * CHUNK + 1), ("status", 503)] * 8
+    if enough:
+        assert get() == DATA
+        return
+    with pytest.raises(FileError, match=r"could not be downloaded \(the answer was HTTP 503\)"):
+        get()
+    assert get.part.stat().st_size == 9 * CHUNK  # of three tries
 
 
 def test_a_server_without_ranges(get, hub) -> None:

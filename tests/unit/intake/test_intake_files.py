@@ -668,6 +668,16 @@ def test_a_line_that_is_written_in_parts_is_whole(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"0123456789\n"
 
 
+def test_what_is_printed_later_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(tmp_path / "out", "w", encoding="utf-8") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        print("seen", flush=True)
+        files.discard_output()
+        print("not seen", flush=True)
+        os.write(output.fileno(), b"nor this")
+    assert (tmp_path / "out").read_text() == "seen\n"
+
+
 def test_output_is_discarded_after_its_reader_left() -> None:
     code = (
         "import os, sys\nfrom omnivoice.intake.files import discard_output\nprint('seen', flush=True)\n"
