@@ -344,10 +344,9 @@ def test_a_batch_that_cannot_be_finished_is_taken_back(
         (library / "anna 3.safetensors").write_bytes(b"a file of another kind")
         before[library / "anna 3.safetensors"] = b"a file of another kind"
     else:
-        link = os.link
-        monkeypatch.setattr(os, "link", lambda source, target: refuse(target) or link(source, target))
-        real_open = os.open
-        monkeypatch.setattr(os, "open", lambda path, *rest: refuse(path) or real_open(path, *rest))
+        for name in ("link", "rename"):
+            real = getattr(os, name)
+            monkeypatch.setattr(os, name, lambda source, target, real=real: refuse(target) or real(source, target))
     with pytest.raises((ValueError, pack.engine.FileError)):
         save_all(voices, ["anna"], overwrite=[overwrite])
     assert {path: path.read_bytes() for path in library.rglob("*") if path.is_file()} == before
