@@ -33,6 +33,8 @@ PART_STARTS = ("offset", "start", "start_time", "begin")  # in seconds or millis
 MARKS = ("|", "\t", ";", ",")
 FIRST_ONLY = (" ", ":")  # separators of which only the first one in a line counts
 _QUOTED = {mark: re.compile(rf'"((?:[^"]|"")*)"(?:{mark}|\Z)|([^{mark}]*)(?:{mark}|\Z)') for mark in (",", ";")}
+MAX_CELLS = 256  # of a row; they are counted before their quotes are looked at
+_TOO_MANY = f"it has more than {MAX_CELLS} fields"
 _WHOLE_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -53,7 +55,8 @@ def header_of(line: str, marks: tuple[str, ...], has: Callable[[str], bool], fil
         fields = {FIELD_OF.get(name) for name in header}
         if {"audio", "text"} <= fields:
             return mark, header
-        if best is None and fields & {"audio", "text"} and not any(has(cell.strip()) for cell in line.split(mark)):
+        cells = line.split(mark)[:MAX_CELLS]
+        if best is None and fields & {"audio", "text"} and not any(has(cell.strip()) for cell in cells):
             best = mark, header
     if best is None:
         return None
@@ -64,11 +67,13 @@ def header_of(line: str, marks: tuple[str, ...], has: Callable[[str], bool], fil
 
 
 def split_cells(line: str, mark: str) -> list[str]:
-    """Return the cells of a line; raises InputError if a quoted cell is not closed properly."""
+    """Return the cells of a line; raises InputError for too many, and if a quoted cell is not closed properly."""
     if mark in FIRST_ONLY:
         return line.strip().split(None if mark == " " else mark, 1)
     if mark in _QUOTED:
         return _split_quoted(line, mark)
+    if line.count(mark) >= MAX_CELLS:
+        raise InputError(_TOO_MANY)
     cells = line.split(mark)
     quoted = [_WHOLE_QUOTED.fullmatch(cell.strip()) for cell in cells]
     if mark == "\t" or all(quoted):
@@ -82,6 +87,8 @@ def _split_quoted(line: str, mark: str) -> list[str]:
         match = _QUOTED[mark].match(line, at)
         if match is None or (match[1] is None and match[2].startswith('"')):
             raise InputError("a quote is not closed: write the row on one line, and double the quotes in a text")
+        if len(cells) == MAX_CELLS:
+            raise InputError(_TOO_MANY)
         cells.append(match[2] if match[1] is None else match[1].replace('""', '"'))
         if not match[0].endswith(mark):
             break

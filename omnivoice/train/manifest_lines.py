@@ -71,6 +71,8 @@ def read_table(path: Path, has: Callable[[str], bool]) -> Lines:
         marks, lines = (forced[1],), lines[1:]
     if not lines:
         return Lines([])
+    if len(lines[0][1]) > MAX_ROW_CHARS:
+        raise InputError(f"line {lines[0][0]} of {name} must have at most {MAX_ROW_CHARS} characters")
     if header := header_of(lines[0][1], marks, has, name):
         mark, columns = header
         return Lines(_parsed(lines[1:], partial(_by_header, header=columns, mark=mark)), _unused(columns))

@@ -408,3 +408,22 @@ def test_rows_are_counted_before_a_file_is_looked_for(
     path.write_text('{"audio": "a.wav", "text": "b"}\n' * 11 if suffix == "jsonl" else "a.wav|b\n" * 11)
     with pytest.raises(FileError, match="must have at most 5"):
         read_manifest(path)
+
+
+@pytest.mark.parametrize("mark", list(",;|\t"))
+@pytest.mark.parametrize(
+    ("fields", "reason"), [(256, "it has 256 fields, the header 2"), (257, "it has more than 256 f")]
+)
+def test_fields_are_counted_before_they_are_all_read(tmp_path: Path, mark: str, fields: int, reason: str) -> None:
+    path = table(tmp_path, f"audio{mark}text\na.wav{mark}b\n" + mark.join("x" * fields) + "\n")
+    assert [one.reason[: len(reason)] for one in read_manifest(path).rejected if one.name == "line 3"] == [reason]
+
+
+@pytest.mark.parametrize("mark", list(",;|\t"))
+def test_a_first_line_that_is_too_long_is_refused_before_it_is_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    monkeypatch.setattr(manifest_lines, "header_of", None)
+    path = table(tmp_path, f"audio{mark}text{mark}" + f"a{mark}" * 40_000 + "\nb")
+    with pytest.raises(InputError, match=r"line 1 of metadata\.csv must have at most 65536 characters"):
+        read_manifest(path)
