@@ -155,12 +155,12 @@ MAX_CODES_BYTES = MIB  # of one clip
 # Training data.
 MAX_DATASET_ROWS = 1_000_000
 MAX_DATASET_FILES = 2_000_000
-MAX_UNUSABLE_ROWS = 10_000  # at the start of a list in which no row before them can be used
+MAX_UNUSABLE_ROWS = 5_000  # at the start of a list in which no row before them can be used
 MAX_ROW_CHARS = 64 * KIB
 
 # JSON of any kind, which is built in memory as a whole: 60-250 bytes for each value.
-MAX_JSON_VALUES = 2_000_000
-MAX_JSON_CONTAINERS = 1_100_000  # lists and objects: a list of recordings has a million
+MAX_JSON_VALUES = 1_000_000
+MAX_JSON_CONTAINERS = 1_000_000  # lists and objects
 
 # Safetensors headers.
 MAX_HEADER_BYTES = 8 * MIB

@@ -51,7 +51,7 @@ def _check_count(text: str, name: str) -> None:
     if containers > MAX_JSON_CONTAINERS or text.count(",") > MAX_JSON_VALUES:
         raise FileError(
             f"{name} has too many values to be held together: at most {MAX_JSON_VALUES:,} commas and "
-            f"{MAX_JSON_CONTAINERS:,} lists and objects are allowed; use a shorter one"
+            f"{MAX_JSON_CONTAINERS:,} lists and objects are allowed; split it, or write a long list as JSON lines"
         )
 
 

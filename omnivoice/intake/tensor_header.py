@@ -16,6 +16,7 @@ from types import MappingProxyType
 import torch
 
 from ..errors import FileError
+from .cancel import hear_cancel
 from .limits import MAX_DIMENSIONS, MAX_HEADER_BYTES, MAX_TENSOR_NAME_CHARS, MAX_TENSORS, shown
 from .strict_json import parse_json
 
@@ -95,7 +96,9 @@ def parse_header(header: bytes, data_bytes: int, name: str) -> Header:
     """
     if not header.startswith(b"{"):
         raise FileError(f"{name} is not a safetensors file: its header does not begin with {{")
+    hear_cancel()
     parsed = parse_json(header, f"the header of {name}")
+    hear_cancel()
     assert isinstance(parsed, dict), "JSON that begins with a brace is an object"
     metadata = _metadata(parsed.pop("__metadata__", {}), name)
     if len(parsed) > MAX_TENSORS:

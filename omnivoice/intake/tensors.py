@@ -27,6 +27,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FileError, InputError
+from .cancel import hear_cancel
 from .files import open_regular, read_bytes, write_parts_atomic
 from .limits import MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS_BYTES, MIB, shown
 from .paths import as_path, shown_name
@@ -172,6 +173,7 @@ def read_small_tensors(
     length = header_length(data, len(data), name)
     start = LENGTH_BYTES + length
     header = parse_header(data[LENGTH_BYTES:start], len(data) - start, name)
+    hear_cancel()
     try:
         return safetensors.torch.load(data), dict(header.metadata)
     except (safetensors.SafetensorError, ValueError, KeyError) as error:  # the last two by releases before 0.5

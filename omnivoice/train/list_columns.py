@@ -82,7 +82,7 @@ def split_cells(line: str, mark: str) -> list[str]:
 
 
 def _split_quoted(line: str, mark: str) -> list[str]:
-    cells, at = [], 0
+    cells, at = list[str](), 0
     while at <= len(line):
         match = _QUOTED[mark].match(line, at)
         if match is None or (match[1] is None and match[2].startswith('"')):

@@ -17,7 +17,7 @@ from pathlib import Path, PureWindowsPath
 from typing import NamedTuple, TypeVar
 
 from ..errors import FileError, InputError
-from ..intake.cancel import cancellable
+from ..intake.cancel import cancellable, hear_cancel
 from ..intake.files import read_bytes
 from ..intake.limits import MAX_DATASET_ROWS, MAX_MANIFEST_BYTES, MAX_ROW_CHARS, shown
 from ..intake.paths import shown_name
@@ -110,6 +110,7 @@ def read_plain(path: Path, *, limit: int) -> str:
     """
     data = read_bytes(path, limit=limit)
     coding = _coding(data[:4])
+    hear_cancel()
     try:
         return data.decode(coding)
     except UnicodeDecodeError as error:
@@ -134,6 +135,7 @@ def _coding(start: bytes) -> str:
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (number, line) of every line that is not blank; blank lines count for the number."""
     text = read_plain(path, limit=MAX_MANIFEST_BYTES)
+    hear_cancel()
     if text.count("\n") + text.count("\r") > 2 * MAX_DATASET_ROWS:
         raise FileError(f"{shown_name(path)} must have at most {MAX_DATASET_ROWS} lines: split it into parts")
     start = 0
@@ -212,6 +214,7 @@ def _whole_json(path: Path) -> list[object] | dict[str, object] | None:
     Raises FileError for a .json file with an array that is not valid.
     """
     text = read_plain(path, limit=MAX_MANIFEST_BYTES).strip()
+    hear_cancel()
     first, _, more = text.partition("\n")
     is_row = first.startswith("{") and _is_object(first) and (more or '"segments"' not in first)
     if is_row or not text.startswith(("[", "{")):
