@@ -220,7 +220,7 @@ def comparisons() -> dict[str, Prepare]:
 
     def pair(old: str, new: str, use: Callable[[str, str], object], chars: int) -> Prepare:
         def prepare(folder: Path) -> Door:
-            first, second = (old * chars)[:chars], (new * chars)[:chars]
+            first, second = ((unit * (chars // len(unit) + 1))[:chars] for unit in (old, new))
             return lambda listen: use(first, second)
 
         return prepare

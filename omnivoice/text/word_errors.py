@@ -2,8 +2,7 @@
 
 A word is lower-cased and has no punctuation. In scripts written without spaces (Chinese, Japanese, Thai ...) each
 character is a word. Tags, pauses and phonemes in brackets are not words, nor are a model's own tokens. Numbers are
-compared as written: "21" is not "twenty-one". The time grows with the product of the numbers of words, so compare
-sentences or chunks rather than whole books.
+compared as written: "21" is not "twenty-one". Texts of more than a thousand words that differ are aligned in pieces.
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..intake.cancel import cancellable
+from .alignment import equal_pairs
 from .characters import is_spoken, is_stand_in, is_unspaced
 
+EXACT_CELLS = 1_000_000  # pairs of words that are compared one by one, in about 100 MB
 _UNSPOKEN = re.compile(r"\[[^\[\]]*\]|<[^<>\n]{1,100}>")
 _IN_NUMBER = re.compile(r"(?<=\d)[.,](?=\d)")  # 1,000 and 1000 are one word
 _APOSTROPHES = "'`´\N{RIGHT SINGLE QUOTATION MARK}\N{LEFT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}"
@@ -91,7 +93,12 @@ def share_right(comparisons: Iterable[Comparison]) -> float:
 
 
 def _aligned(said: Sequence[str], heard: Sequence[str]) -> tuple[int, list[tuple[int, int]]]:
-    """Return (the fewest errors, the pairs of equal words in such an alignment)."""
+    """Return (the errors, the pairs of equal words in such an alignment): the fewest, up to `EXACT_CELLS`; the pairs of
+    longer texts are those of `alignment.equal_pairs`, which takes bounded time and memory."""
+    if len(said) * len(heard) > EXACT_CELLS:
+        found = equal_pairs(said, heard)
+        ends = [(-1, -1), *found, (len(said), len(heard))]
+        return sum(max(b[0] - a[0], b[1] - a[1]) - 1 for a, b in pairwise(ends)), found
     rows = [[(j, 0) for j in range(len(heard) + 1)]]  # (errors, minus the pairs) of each pair of prefixes
     for i, word in enumerate(cancellable(said), 1):
         above, row = rows[-1], [(i, 0)]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnivoice.text import word_errors
 from omnivoice.text.word_errors import compare, share_right, spoken_words
 
 
@@ -93,3 +94,35 @@ def test_alignment_holds_together(text: str, heard: str) -> None:
 def test_any_text_equals_itself(text: str) -> None:
     found = compare(text, text)
     assert found.errors == 0 and found.right == len(found.said)
+
+
+@pytest.mark.parametrize(
+    ("lost", "added", "errors"),
+    [((0,), 0, 1), ((0, 9_999), 0, 2), ((), 5, 5), ((3, 4, 5, 6_000), 2, 6), ((7_000,), 1, 2)],
+)
+def test_long_texts_are_aligned_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, lost: tuple[int, ...], added: int, errors: int
+) -> None:
+    """10,000 words, of which some are lost and others added in the middle; no row of all with all others is made."""
+    monkeypatch.setattr(word_errors, "cancellable", None)  # goes through those rows
+    said = [f"word{i}" for i in range(10_000)]
+    heard = [word for i, word in enumerate(said) if i not in lost]
+    heard[5_000:5_000] = [f"other{i}" for i in range(added)]
+    found = compare(" ".join(said), " ".join(heard))
+    assert (found.errors, found.lost, len(found.added)) == (errors, lost, added)
+
+
+@given(st.lists(st.sampled_from("abcd"), max_size=12), st.lists(st.sampled_from("abcd"), max_size=12))
+def test_pieces_never_have_fewer_errors_and_every_pair_is_equal(said: list[str], heard: list[str]) -> None:
+    exact = compare(" ".join(said), " ".join(heard))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_errors, "EXACT_CELLS", -1)
+        pieces = compare(" ".join(said), " ".join(heard))
+    assert exact.errors == pieces.errors  # so short that one piece is exact
+    assert all(said[i] == heard[j] for i, j in pieces.pairs)
+    assert [*pieces.pairs] == sorted(set(pieces.pairs))
+
+
+def test_words_that_have_nothing_in_common_are_all_wrong() -> None:
+    found = compare("a " * 3_000, "b " * 2_000)
+    assert (found.errors, found.right) == (3_000, 0)
