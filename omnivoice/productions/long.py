@@ -81,6 +81,7 @@ def speak_long(
     model: identifies the weights and how they compute (`plan_key`). on_part: called for each part in order, as soon as
     it is there; may raise to cancel. redo: {number of a part, from 1: seed}; the samples of all others stay as they
     are. max_batch: parts that run together, the most that a stop can lose. Afterwards `samples_of` reads the recording.
+    Raises InputError if a part cannot be read back.
     """
     check_redo(redo or {}, range(1, len(long.parts) + 1), "part")
     work = _Work(long, store, model, {number - 1: seed for number, seed in (redo or {}).items()}, max_batch)
@@ -107,13 +108,18 @@ def samples_of(made: Sequence[MadePart], store: Parts, *, tail: int) -> Iterator
     """
     end = 0
     for one in made:
-        part = store.read(one.key)
-        if part is None:
-            raise InputError("a finished part of the text has disappeared from the disk: run the same command again")
+        part = _there(store.read(one.key))
         yield torch.zeros(one.start - end, dtype=torch.int16)
         yield part.samples
         end = one.end
     yield torch.zeros(tail, dtype=torch.int16)
+
+
+def _there(part: Part | None) -> Part:
+    """Return a part that was written or found before; raises InputError if it cannot be read any more."""
+    if part is None:
+        raise InputError("a finished part of the text has disappeared from the disk: run the same command again")
+    return part
 
 
 def parts_at_once(device: torch.device) -> int:
@@ -173,8 +179,7 @@ class _Work:
         for index in range(len(self.made), end):
             planned, shown = self.long.parts[index], self._shown(index)
             key = self._key(shown)
-            part = self.store.read(key)
-            assert part is not None, "just written or found"
+            part = _there(self.store.read(key))
             start = self._end + planned.silence
             self._end = start + len(part.samples)
             is_new, seed = shown in self._new, self._plan(shown).seed

@@ -18,7 +18,7 @@ from omnivoice.generate.plan import make_plan
 from omnivoice.productions.lines import speech_level
 from omnivoice.productions.long import MadePart, Progress, samples_of, speak_long
 from omnivoice.productions.long_plan import FIRST_SECONDS, plan_long
-from omnivoice.productions.parts import PartStore
+from omnivoice.productions.parts import Part, PartStore
 from omnivoice.productions.takes import SpeakWithRetries, with_seed
 from omnivoice.types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 
@@ -103,6 +103,37 @@ def test_a_damaged_part_is_made_again(tmp_path: Path, damage: str) -> None:
     path.write_bytes({"cut": data[: len(data) // 2], "foreign": b"hello", "one byte": data}[damage])
     _, again, fake = spoken(tmp_path)
     assert sum(fake.batches) == 1
+    assert torch.equal(whole, again)
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "gone", "cut"])
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_part_that_cannot_be_read_back_is_an_error_and_the_next_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, number: int
+) -> None:
+    """It used to be a failed assertion."""
+    _, whole, _ = spoken(tmp_path / "a")
+    write, count = PartStore.write, list[str]()
+
+    def faulty(self: PartStore, key: str, part: Part) -> None:
+        write(self, key, part)
+        count.append(key)
+        path = tmp_path / "b" / f"{key}.safetensors"
+        if len(count) == number + 1 and fault == "unreadable":
+            path.unlink()
+            path.mkdir()
+        elif len(count) == number + 1:
+            path.unlink() if fault == "gone" else path.write_bytes(path.read_bytes()[:-9])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartStore, "write", faulty)
+        patch.setattr("omnivoice.productions.parts.remove_file", lambda path: None)
+        with pytest.raises(InputError, match=r"^a finished part of the text has disappeared"):
+            spoken(tmp_path / "b")
+    for path in (tmp_path / "b").iterdir():
+        if path.is_dir():
+            path.rmdir()
+    _, again, _ = spoken(tmp_path / "b")
     assert torch.equal(whole, again)
 
 
