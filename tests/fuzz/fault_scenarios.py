@@ -61,12 +61,14 @@ class Tools:
 @dataclass(frozen=True)
 class Scenario:
     """prepare: puts the files there that are needed. run: uses them and returns what it got. loose: ends of the names
-    of files whose bytes differ from run to run, such as those with durations. repeats: whether it may run again after
+    of files whose bytes differ from run to run, such as those with durations. interim: of files that a run which ended
+    early writes too, with other bytes. repeats: whether it may run again after
     it succeeded; a model is never replaced."""
 
     prepare: Callable[[Tools, Path], None]
     run: Callable[[Tools, Path], object]
     loose: tuple[str, ...] = ()
+    interim: tuple[str, ...] = ()
     repeats: bool = True
 
 
@@ -255,6 +257,7 @@ SCENARIOS = {
         _nothing,
         _train,
         loose=(".jsonl", "best.safetensors", "state-00000001.safetensors", "state-00000002.safetensors"),
+        interim=("anna.safetensors",),
     ),
     "dataset": Scenario(_recordings, _commands("dataset", "set")),
     "download": Scenario(_nothing, _download),

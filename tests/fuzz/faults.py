@@ -33,7 +33,8 @@ from tests.fuzz.fault_scenarios import SCENARIOS, Scenario, Tools, tools
 from tests.fuzz.open_things import open_things, settled
 
 _ADVICE = re.compile(
-    "make room|choose|try|run|wait|restart|close|remove|check|set |name |copy|update|use |resume|has the reason", re.I
+    "make room|choose|change|try|run|wait|restart|close|remove|check|set |name |copy|update|use |resume|has the reason",
+    re.I,
 )
 _TEMPORARY = re.compile(r"\.ovtmp(/|$)|(?<!/run)\.lock$")
 _REMOVAL = frozenset({"unlink", "open"})  # of a file, and of the folder that it is in
@@ -172,7 +173,7 @@ class Rig:
     @staticmethod
     def _tight(scenario: Scenario, found: Content) -> Content:
         found = {name: data for name, data in found.items() if not _LASTING.search(name)}
-        return {name: data for name, data in found.items() if not name.endswith(scenario.loose or ("\0",))}
+        return {name: data for name, data in found.items() if not name.endswith(scenario.loose)}
 
     def faults_of(self, case: Case) -> list[str]:
         """Inject the fault of a case and return what does not hold afterwards."""
@@ -217,7 +218,7 @@ class Rig:
         for path, data in now.items():
             if _TEMPORARY.search(path):
                 found += [] if allow_temporary else [f"{path} is left over"]
-            elif path in whole or (path in before and not path.endswith(scenario.loose or ("\0",))):
+            elif path in before or (path in whole and not path.endswith(scenario.interim)):
                 if data not in (before.get(path), whole.get(path)):
                     found.append(f"{path} is neither the old file nor the new one")
             elif reason := torn(path, self.folder / path):
@@ -282,4 +283,4 @@ def attack(run: Run) -> None:
 IN_SUITE = 30
 QUICK = ("voice", "save a LoRA", "merge")  # what the suite's few faults interrupt
 
-CAMPAIGN = Campaign(name="faults", unit="injected faults", goal=5_000, share=8, attack=attack, suite=IN_SUITE)
+CAMPAIGN = Campaign(name="faults", unit="injected faults", goal=5_400, share=11, attack=attack, suite=IN_SUITE)
