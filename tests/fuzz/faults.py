@@ -185,18 +185,15 @@ class Rig:
         if error is None and result != self.results[case.scenario]:
             wrong = "it succeeded with another result"
         self._count(error)
-        failed = error is not None
         del error
         found = [wrong] if wrong else []
         found += self._files(case.scenario, scenario, allow_temporary=refused)
         after, now = self.state.now(), settled(things)
         found += [f"{key} changed: {value} to {after[key]}" for key, value in state.items() if after[key] != value]
         found += [f"{key}: {value} before, {now[key]} after" for key, value in things.items() if now[key] != value]
-        if wrong or failed or scenario.repeats:
-            found += self._again(case.scenario, scenario, allow_temporary=refused)
-        else:
-            found += self._differences(case.scenario, scenario, allow_temporary=refused)
-        return found
+        if not scenario.repeats and not self._differences(case.scenario, scenario, allow_temporary=refused):
+            return found
+        return found + self._again(case.scenario, scenario, allow_temporary=refused)
 
     def _faulted(self, case: Case, scenario: Scenario) -> tuple[BaseException | None, str]:
         self.points.arm(self.folder, FAULTS[case.fault], case.n, forever=case.forever)
