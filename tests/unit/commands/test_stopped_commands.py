@@ -1,0 +1,145 @@
+"""Commands that are told to end by a signal, and commands in odd locales: clean ends, and the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from omnivoice.__main__ import main
+from omnivoice.commands import models
+from omnivoice.engine import Engine
+from omnivoice.intake import files
+from tests.unit.commands.test_command_line import Run
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these signals nor these locales")
+ROWS = [{"id": f"row{number}", "text": f"Sentence number {number}."} for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Engine:
+    return Engine.load(checkpoint)
+
+
+@pytest.fixture
+def run(root: Path, checkpoint: Path, tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(models, "Engine", SimpleNamespace(load=lambda *_, **__: engine))
+    (tmp_path / "list.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    return Run(root, checkpoint, tmp_path)
+
+
+def batch(run: Run) -> int:
+    return run("batch", "list.jsonl", "-o", "out", "--steps", 1).returncode  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("writes", [1, 2, 5, 8])
+def test_a_batch_that_is_told_to_end_keeps_what_is_finished(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: int, code: int, writes: int
+) -> None:
+    """The signal arrives in the middle of the n-th write, or of the n-th line of the log."""
+    assert batch(run) == 0
+    whole = {path.name: path.read_bytes() for path in (run.folder / "out").glob("*.wav")}
+    for path in (run.folder / "out").iterdir():
+        path.unlink()
+    done: list[str] = []
+
+    def signalled(name: str):  # type: ignore[no-untyped-def]
+        real = getattr(files, name)
+
+        def call(*arguments: object) -> None:
+            done.append(name)
+            if len(done) == writes:
+                os.kill(os.getpid(), number)
+            real(*arguments)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("_write_synced", "_append"):
+            patch.setattr(files, name, signalled(name))
+        ended = batch(run)
+    assert ended == code and len(done) == writes
+    left = {path.name: path.read_bytes() for path in (run.folder / "out").iterdir()}
+    assert not [name for name in left if name.endswith((".ovtmp", ".lock"))]
+    assert all(data == whole[name] for name, data in left.items() if name.endswith(".wav"))
+    noted = [json.loads(line) for line in left.get("manifest.jsonl", b"").splitlines()]
+    assert {f"{entry['id']}.wav" for entry in noted if entry.get("file")} <= left.keys()
+    spoken: list[str] = []
+    generate = Engine.generate_plans
+
+    def counted(engine: Engine, plans, **options):  # type: ignore[no-untyped-def]
+        spoken.extend(plan.request.text for plan in plans)
+        return generate(engine, plans, **options)
+
+    monkeypatch.setattr(Engine, "generate_plans", counted)
+    assert batch(run) == 0
+    assert len(spoken) == len(ROWS) - sum(bool(entry.get("file")) for entry in noted), "finished rows are not repeated"
+    assert {path.name: path.read_bytes() for path in (run.folder / "out").glob("*.wav")} == whole
+
+
+def test_the_handler_of_the_caller_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert main(["languages"]) == 0
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_told_to_end_ends_with_its_code(run: Run, number: int) -> None:
+    """It is in a read of standard input when the signal arrives."""
+    environment = {**os.environ, "PYTHONPATH": str(run.root), "OMNIVOICE_MODEL": str(run.checkpoint)}
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENTRY, "speak", "-", "-o", "a.wav"],
+        cwd=run.folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "reading\n"
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130}[number]
+    assert errors.strip() in ("told to end", "interrupted") and not (run.folder / "a.wav").exists()
+
+
+ENTRY = """
+import sys
+from omnivoice import __main__ as program
+from omnivoice.commands import speak
+read = speak.read_text_stream
+
+def reading(stream):
+    print("reading", flush=True)
+    return read(stream)
+
+speak.read_text_stream = reading
+sys.exit(program.main())
+"""
+
+LOCALES = {
+    "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "Turkish": {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
+    "Latin 1": {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
+    "Windows": {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"},
+}
+
+
+@pytest.mark.parametrize("name", LOCALES)
+def test_every_locale_gives_the_same_file(run: Run, name: str) -> None:
+    """The text has letters outside each of these encodings, and the I that Turkish spells in two ways."""
+    text = "INTERESTING: d\u0131\u015far\u0131, \u043f\u0440\u0438\u0432\u0435\u0442."
+    assert run("speak", text, "-o", "here.wav", "--steps", 1, "--seed", 1).returncode == 0
+    environment = {"PATH": "", "PYTHONPATH": str(run.root), "OMP_NUM_THREADS": "1", **LOCALES[name]}
+    command = [sys.executable, "-m", "omnivoice", "speak", text, "-o", "there.wav", "--steps", "1", "--seed", "1"]
+    command += ["--model", str(run.checkpoint)]
+    done = subprocess.run([part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert (run.folder / "there.wav").read_bytes() == (run.folder / "here.wav").read_bytes()
