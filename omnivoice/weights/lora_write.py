@@ -12,7 +12,8 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from os.path import isdir, isfile, lexists
 from pathlib import Path
@@ -24,9 +25,9 @@ from torch import Tensor
 
 from ..devices import DTYPES, dtype_name
 from ..errors import FileError, InputError, LoraError
-from ..intake.files import write_atomic
+from ..intake.files import read_bytes, remove_file, sync_folder, write_atomic
 from ..intake.folders import make_folder
-from ..intake.limits import MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
+from ..intake.limits import MAX_CONFIG_BYTES, MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
 from ..intake.tables import load_table
 from ..intake.tensors import check_header, write_tensors
@@ -107,10 +108,29 @@ def write_peft(
     tensors = _checked_size(_peft_tensors(changes, dtype))
     where = make_folder(folder)
     replaced = _check_folder(where, overwrite=overwrite)
-    write_tensors(where / ADAPTER, tensors, about, overwrite=replaced)
+    with _without_settings(where / ADAPTER_CONFIG):
+        write_tensors(where / ADAPTER, tensors, about, overwrite=replaced)
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
-    write_atomic(where / ADAPTER_CONFIG, text.encode(), overwrite=replaced)
+    write_atomic(where / ADAPTER_CONFIG, text.encode(), overwrite=False)
     return where
+
+
+@contextmanager
+def _without_settings(settings: Path) -> Iterator[None]:
+    """Remove the settings while their weights are replaced: after a crash, the old ones would scale the new weights.
+
+    An error brings them back.
+    """
+    before = read_bytes(settings, limit=MAX_CONFIG_BYTES) if lexists(settings) else None
+    if before is not None:
+        remove_file(settings)
+        sync_folder(settings.parent)
+    try:
+        yield
+    except BaseException:
+        if before is not None:
+            write_atomic(settings, before)
+        raise
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
