@@ -59,6 +59,12 @@ def test_the_recording_its_times_chapters_and_report(speak, kept: Path) -> None:
     assert len(list(kept.iterdir())) == 5
 
 
+def test_the_parts_that_the_browser_plays_are_marked(speak, host) -> None:
+    speak()
+    played = [path for path in host.folder.parents[1].rglob("*.wav") if path.is_file()]
+    assert played and all(b"AI-generated speech (OmniVoice)" in path.read_bytes() for path in played)
+
+
 def test_the_parts_are_told_to_the_browser_as_they_come(speak, host) -> None:
     book = speak()
     assert {

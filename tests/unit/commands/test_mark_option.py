@@ -57,6 +57,30 @@ def test_no_command_writes_audio_without_asking_for_the_mark(root: Path) -> None
     assert [name for name in writing if "chosen_mark(options" not in sources[name]] == []
 
 
+def test_nothing_else_writes_audio(root: Path) -> None:
+    """The nodes leave audio to ComfyUI, but for the parts of a long text and the samples of a training, which are
+    marked by default."""
+    writers = re.compile(r"\b(write_wav|write_long_wav|pcm16_head|encode_wav|soundfile\.write|wave\.open)\(")
+    sources = {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for folder in ("omnivoice", "nodes")
+        for path in (root / folder).rglob("*.py")
+    }
+    used = {name for name, text in sources.items() if any(writers.search(row) for row in uses(text))}
+    commands = {name for name in used if name.startswith("omnivoice/commands/")}
+    assert used - commands == {
+        "nodes/host/long_text.py",
+        "omnivoice/intake/audio_files.py",
+        "omnivoice/productions/batch.py",
+    }
+    assert "partial(write_wav, path, waveform))" in sources["nodes/host/training_run.py"]
+    assert not [name for name in sources if name.startswith("nodes/") and "mark=" in sources[name]]
+
+
+def uses(text: str) -> list[str]:
+    return [row for row in text.splitlines() if not row.lstrip().startswith("def ")]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_file_is_marked_unless_no_mark_is_given(run: Run, command: str) -> None:
     arguments, mark = COMMANDS[command]
