@@ -103,7 +103,7 @@ RULES = (
     ),
 )
 CUED_RULES = (
-    rule(r"(?<![\w.,$€£¥+-])[1-9]\d{9,17}(?![\w,]|\.\d|%)", _long),
+    rule(r"(?<![\w.,$€£¥+-])[1-9]\d{9,35}(?![\w,]|\.\d|%)", _long),
     rule(r"(?<=\d )(?:x|ext\.?) ?(?P<number>\d{1,6})(?!\w)", lambda match: f"extension {digits(match['number'])}"),
     rule(
         rf"\b(?P<cue>{_CUES}(?: (?:number|no\.|No\.|code|is|of|was))*:? )(?P<sign>#?)"

@@ -86,6 +86,28 @@ def test_words_alone_stay(text: str) -> None:
         assert normalise(text, "en").text == text
 
 
+@pytest.mark.parametrize("digits", [11, 18, 19, 20, 36, 37, 40, 4_000])
+def test_a_long_number_is_read_digit_by_digit(digits: int) -> None:
+    """Nobody says quintillions, unless the number is round; and no number of digits takes long."""
+    spoken = " ".join(["nine"] * digits)
+    assert normalise(f"It is {'9' * digits} here.", "en").text == f"It is {spoken} here."
+    assert normalise(f"0.{'9' * digits}", "en").text == f"zero point {spoken}"
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("1e999", "one times ten to the power of nine hundred ninety-nine"),
+        ("99/99", "ninety-nine out of ninety-nine"),
+        ("99/99/9999", "ninety-nine/ninety-nine/nine thousand nine hundred ninety-nine"),
+        ("1/" * 8 + "1", "/".join(["one"] * 9)),
+        ("1" + "0" * 18, "one quintillion"),
+    ],
+)
+def test_numbers_that_are_no_dates_and_too_large(text: str, spoken: str) -> None:
+    assert normalise(text, "en").text == spoken
+
+
 @pytest.mark.parametrize(
     "unit", ["1", "1 ", "1,", "1.", "$", "1/", "1-", "Dr. ", "I ", "[", "a@", "a.", "1:", "'", "°", "IV "]
 )
