@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,15 @@ def test_a_thread_of_an_earlier_test_is_refused_but_not_this_tests_fault(network
 def test_a_child_reaches_nobody_else(network: Guard, code: str, noted: list[str], returned: int) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, network.taken()) == (returned, noted), done.stderr
+
+
+def test_the_start_file_of_an_environment_runs_too(
+    network: Guard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('its own')")
+    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"] + os.pathsep + str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", CONNECT], capture_output=True, text=True)
+    assert (done.stdout, network.taken()) == ("its own\n", [f"socket.connect {OUTSIDE}"]), done.stderr
 
 
 def test_every_call_that_reaches_out_is_known() -> None:
