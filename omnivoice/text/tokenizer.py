@@ -34,6 +34,7 @@ SPLIT_PATTERN = (
 _UNUSED = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "ignore_merges")
 _SWITCHES = ("lstrip", "rstrip", "single_word")
 _MAX_ID = 2**31 - 1
+MAX_ADDED_TOKENS = 65_536  # the published one has 33
 
 
 class TextTokenizer:
@@ -186,6 +187,8 @@ def _table(data: bytes) -> dict[str, object]:
 def _added_tokens(table: dict[str, object], vocab: Mapping[str, int]) -> dict[str, OwnToken]:
     """Return the added tokens by their texts, with the seven of the layout and without an ordinary token's id."""
     entries = table.get("added_tokens")
+    if isinstance(entries, list) and len(entries) > MAX_ADDED_TOKENS:
+        raise _not_ours(f"it has {len(entries)} added tokens, at most {MAX_ADDED_TOKENS} are allowed")
     found: dict[str, OwnToken] = {}
     for entry in cancellable(entries if isinstance(entries, list) else (), 1_024):
         content, token = (entry.get("content"), entry.get("id")) if isinstance(entry, dict) else (None, None)

@@ -112,6 +112,7 @@ def test_half_a_surrogate_pair_is_refused(small_tokenizer: TextTokenizer) -> Non
         ({"model__merges": [["a"]]}, "merges are not pairs"),
         ({"model__merges": ["a b c"]}, "merges are not pairs"),
         ({"model__merges": [["a", "zz"]]}, "out of vocabulary"),
+        ({"added_tokens": [{}] * 65_537}, "it has 65537 added tokens, at most 65536 are allowed"),
         ({"model__merges": [["a", "b"]] * 2}, "a merge stands in it twice"),
         ({"model__merges": ["a b", ["b", "a"], ["a", "b"]]}, "a merge stands in it twice"),
         ({"model__merges": [["a", "a"]] * 100_000}, "it has 100000 merges for"),
