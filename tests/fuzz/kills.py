@@ -9,6 +9,7 @@ child that has nothing left to do waits to be killed. Windows has neither fork n
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -101,6 +102,7 @@ def _line(pipe: BinaryIO) -> str:
 def _live(work: Work, writing: int) -> None:
     """Work in the child, which never returns."""
     signal.alarm(600)  # if the parent dies
+    logging.disable()  # warnings of hundreds of lives would hide the table
     try:
         work.live(lambda what: os.write(writing, f"{what}\n".encode()))
         os.write(writing, f"{FINISHED}\n".encode())
