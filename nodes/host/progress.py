@@ -34,7 +34,10 @@ def warn(warnings: tuple[str, ...], node_id: object, *, summary: str = "") -> No
 
 
 def _show(text: str, node_id: object) -> None:
-    """Show `text` on the node, where there is a window to show it in."""
+    """Show `text` on the node, where there is a window to show it in. A server that cannot show it stops no speech."""
     server = getattr(PromptServer, "instance", None)
     if text and node_id is not None and server is not None:
-        server.send_progress_text(text, str(node_id))
+        try:
+            server.send_progress_text(text, str(node_id))
+        except (OSError, RuntimeError) as error:  # the second one from a loop that was closed
+            _LOG.debug("a line of progress could not be shown: %s", error)

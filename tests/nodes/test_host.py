@@ -234,6 +234,16 @@ def test_warnings_reach_log_and_node(pack: SimpleNamespace, host, caplog: pytest
     assert caplog.messages == ["first", "second"]
 
 
+@pytest.mark.parametrize("fault", [RuntimeError("Event loop is closed"), ConnectionResetError("gone")])
+def test_a_server_that_cannot_show_a_line_stops_nothing(pack: SimpleNamespace, monkeypatch, fault: Exception) -> None:
+    def send(text: str, node_id: str) -> None:
+        raise fault
+
+    monkeypatch.setattr(pack.host.progress.PromptServer.instance, "send_progress_text", send)
+    pack.host.progress.warn(("first",), "7")
+    pack.host.progress.ProgressText("7").update("step 1")
+
+
 def test_validate_gives_true_or_the_message(pack: SimpleNamespace) -> None:
     def check(value: object) -> int:
         if value == "bad":
