@@ -18,6 +18,7 @@ from torch.cuda import OutOfMemoryError
 from ...omnivoice.engine import Engine
 from ...omnivoice.errors import DiskFullError, OmniVoiceError
 from ...omnivoice.intake.audio_files import write_wav
+from ...omnivoice.intake.cancel import cancelled_by
 from ...omnivoice.intake.folders import make_folder
 from ...omnivoice.productions.right_words import word_test
 from ...omnivoice.train.loop import Outcome, train
@@ -61,14 +62,15 @@ class TrainingRun:
         A cancel raises ComfyUI's interrupt once the training state is written; with `keep` it ends only the training.
         """
         on_sample = self._sample if self.folder is not None else None
-        outcome = train(
-            self.trainer,
-            self.folder,
-            on_step=self._step,
-            on_validation=self._validation,
-            on_sample=on_sample,
-            on_words=self._words if self.listener else None,
-        )
+        with cancelled_by(_nothing):  # the engine's loop ends a step, and writes the state, before it stops
+            outcome = train(
+                self.trainer,
+                self.folder,
+                on_step=self._step,
+                on_validation=self._validation,
+                on_sample=on_sample,
+                on_words=self._words if self.listener else None,
+            )
         if self._cancelled or mm.processing_interrupted():
             mm.interrupt_current_processing(not keep)
             mm.throw_exception_if_processing_interrupted()
@@ -131,10 +133,15 @@ class TrainingRun:
         return Engine.around(model.lm, model.text, device, base.codec, base.tokenizer, base.words, base.settings)
 
     def _speak(self, requests: Sequence[GenerationRequest]) -> list[Waveform]:
-        engine = self._engine()
-        plans = engine.plan(requests)
-        mm.load_models_gpu([self.model.decoder], memory_required=engine.estimate_bytes(plans))
-        return [speech.waveform for speech in engine.generate_plans(plans, on_step=_stop_if_cancelled)]
+        with cancelled_by(mm.throw_exception_if_processing_interrupted):
+            engine = self._engine()
+            plans = engine.plan(requests)
+            mm.load_models_gpu([self.model.decoder], memory_required=engine.estimate_bytes(plans))
+            return [speech.waveform for speech in engine.generate_plans(plans, on_step=_stop_if_cancelled)]
+
+
+def _nothing() -> None:
+    """Do nothing, where a cancel must not be heard."""
 
 
 def _stop_if_cancelled(done: int, total: int) -> None:
