@@ -294,7 +294,7 @@ def test_language_takes_a_linked_text_and_any_spelling_on_every_node(nodes) -> N
     schemas = {name: node.define_schema() for name, node in nodes.items()}
     found = {name: i for name, schema in schemas.items() for i in schema.inputs if i.id == "language"}
     speaking = ("Synthesize", "Dialogue", "Subtitles", "LongText", "PreviewText", "Takes", "EditSpeech", "Redo")
-    assert {*found} == {f"OmniVoice{name}" for name in (*speaking, "SaveVoice", "Dataset", "Transcribe")}
+    assert {*found} == {f"OmniVoice{name}" for name in (*speaking, "SaveVoice", "Dataset", "Transcribe", "Disclose")}
     for item in found.values():
         assert item.kind == "COMBO,STRING" and item.options[0] == item.default == "auto" and "English" in item.options
 
