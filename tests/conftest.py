@@ -50,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     log = os.environ[network_guard.LOG] = os.path.join(folder.name, "network.txt")
     offline = str(ROOT / "tests" / "offline")
     others = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part not in ("", offline)]
-    os.environ["PYTHONPATH"] = os.pathsep.join([offline, *others])
+    if not getattr(config.option, "numprocesses", None):  # the processes of xdist run tests and set this themselves
+        os.environ["PYTHONPATH"] = os.pathsep.join([offline, *others])
     guard = config.stash[GUARD] = network_guard.Guard(log, loopback=False)
     guard.install()
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,6 +37,14 @@ def run(root: Path, checkpoint: Path, tmp_path: Path, engine: Engine, monkeypatc
 
 def batch(run: Run) -> int:
     return run("batch", "list.jsonl", "-o", "out", "--steps", 1).returncode  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard() -> Iterator[None]:
+    """A shell that starts the tests in the background lets them ignore SIGINT, and their processes inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

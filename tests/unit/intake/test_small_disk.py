@@ -20,7 +20,6 @@ import torch
 
 from omnivoice.engine import Engine
 from omnivoice.errors import DiskFullError, FileError
-from omnivoice.intake import files
 from omnivoice.intake.audio_files import write_wav
 from omnivoice.intake.files import append_line, write_atomic
 from omnivoice.intake.tensors import write_tensors
@@ -96,16 +95,14 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             return
         room = [0]
 
-        def fdopen(handle: int, mode: str, closefd: bool = True) -> object:
+        def fdopen(handle: int, mode: str, buffering: int = -1, closefd: bool = True) -> object:
+            if mode == "ab":
+                return LimitedFile(handle, mode, room, closefd=closefd)
             if mode != "wb":
                 return io.open(handle, mode, closefd=closefd)  # noqa: UP020 - `open` of files is replaced
             return io.BufferedWriter(LimitedFile(handle, mode, room, closefd=closefd))
 
-        def open_(path: Path, mode: str, buffering: int) -> LimitedFile:
-            return LimitedFile(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab", room)
-
         monkeypatch.setattr(os, "fdopen", fdopen)
-        monkeypatch.setattr(files, "open", open_, raising=False)
         yield Disk(folder, lambda left: room.__setitem__(0, left))
 
 
