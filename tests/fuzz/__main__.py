@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --minutes 70` is a release run."""
+"""`python -m tests.fuzz --minutes 90` is a release run."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ MAX_KEPT = 50  # inputs of findings that are kept for each worker
 
 @dataclass(frozen=True)
 class Campaign:
-    """goal: inputs of a release run. share: minutes of two cores in a run of about 70. suite: inputs in the suite; 0 if
+    """goal: inputs of a release run. share: minutes of two cores in a run of about 90. suite: inputs in the suite; 0 if
     it only runs as a campaign. workers: 1 for an attack that cannot run twice at once. unit: what is counted.
     """
 

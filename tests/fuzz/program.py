@@ -110,7 +110,7 @@ def main() -> int:
     known = campaigns()
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"campaigns: {', '.join(known)}; all of them if none is named")
-    parser.add_argument("--minutes", type=float, default=70, help="time for all campaigns together; 70 if not given")
+    parser.add_argument("--minutes", type=float, default=90, help="time for all campaigns together; 90 if not given")
     parser.add_argument("--seed", type=int, default=1, help="another seed gives other inputs; 1 if not given")
     parser.add_argument("--findings", type=Path, default=Path("findings"), help="folder for the inputs of findings")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")

@@ -192,7 +192,11 @@ def test_documented_options_exist() -> None:
     known = command_options()
     assert {"speak", "voice save", "train"} <= known.keys()
     folders = [ROOT / "benchmarks", ROOT / "demo_voice"]
-    sources = [ROOT / "tests" / "versions.py", *(path for folder in folders for path in folder.rglob("*.py"))]
+    programs = ("versions.py", "fuzz/program.py")
+    sources = [
+        *(ROOT / "tests" / name for name in programs),
+        *(path for folder in folders for path in folder.rglob("*.py")),
+    ]
     texts = [path.read_text(encoding="utf-8") for path in sources]
     known["development tools"] = {option for text in texts for option in re.findall(r'"(--[a-z-]+)"', text)}
     found = {page.name: unknown_options(page.read_text(encoding="utf-8"), known) for page in pages()}
