@@ -78,8 +78,8 @@ def attack(run: Run) -> None:
     """Plan the worker's share of all code points and as many random texts as it has time for."""
     models, points = _models(), iter(range(run.worker, CODE_POINTS, CAMPAIGN.workers))
     while run.more():
-        model = models[run.inputs & 1]
-        if run.inputs % 3 == 0 and (code := next(points, None)) is not None:
+        model = models[run.inputs >> 1 & 1]
+        if run.inputs % 2 == 0 and (code := next(points, None)) is not None:
             _look_at(run, model, ["a", chr(code), "b"])
             run.tally("code points singly")
         elif run.timed and run.inputs % SLOPE_EVERY == SLOPE_EVERY - 1:
