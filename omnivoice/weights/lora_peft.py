@@ -92,8 +92,8 @@ def parse_settings(raw: object) -> PeftSettings:
 
 
 def checked_alpha(alpha: float, rank: int, module: str) -> float:
-    """Return `alpha` if it is above 0 and at most 10,000 times the rank; raises LoraError."""
-    if not 0 < alpha <= MAX_ALPHA_PER_RANK * rank:
+    """Return `alpha` if it gives a scale above 0 and is at most 10,000 times the rank; raises LoraError."""
+    if not 0 < alpha / rank <= MAX_ALPHA_PER_RANK:  # the smallest numbers are 0 when they are divided
         allowed = f"above 0 and at most {MAX_ALPHA_PER_RANK * rank:g}"
         raise LoraError(f"the alpha of {shown(module)} must be {allowed}, got {shown(alpha)}")
     return alpha

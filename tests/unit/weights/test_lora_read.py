@@ -262,6 +262,7 @@ def test_the_sockets_tensors_stay_as_they_are(config):
         ({"r": True}, "'r' must be a whole number, got True"),
         ({"lora_alpha": None}, "'lora_alpha' must be a number, got None"),
         ({"lora_alpha": 0}, "alpha .* must be above 0"),
+        ({"lora_alpha": 5e-324}, "alpha .* must be above 0"),
         ({"lora_alpha": 1e300}, "alpha .* must be above 0"),
         ({"rank_pattern": {"(a+)+$": 2}}, r"rank_pattern has a pattern that is not supported, '\(a\+\)\+\$'"),
         ({"rank_pattern": {".*.*": 2}}, "pattern that is not supported"),
