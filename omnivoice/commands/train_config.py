@@ -105,6 +105,11 @@ def read_order(path: str) -> TrainOrder:
     if os.path.realpath(order.output) == os.path.realpath(order.data):
         raise InputError("output and data must be different folders: the run's files would be taken for recordings")
     settings = order.settings_for(0)  # refuses a bad value now, not after hours of encoding
+    if order.consent.strip() and settings.method == "full":
+        raise InputError(
+            "consent is kept in the files of a LoRA, and method full writes a model without such a note: leave consent "
+            "out, and keep the note with the model yourself"
+        )
     if bool(settings.stop_words_points) != (order.recogniser is not None):
         raise InputError(
             "stop_words_points in [settings] and recogniser, the folder of a Whisper model, work together only: give "

@@ -361,6 +361,12 @@ def test_a_recogniser_that_cannot_count(
     assert words in capsys.readouterr().err and not whisper.asked
 
 
+def test_a_full_fine_tune_has_no_place_for_consent(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(config.parent, {"method": "full"}, consent="self")
+    assert main(["train", str(config)]) == 1
+    assert "consent is kept in the files of a LoRA, and method full writes" in capsys.readouterr().err
+
+
 def test_without_transformers_the_words_are_refused(
     config: Path, whisper: Heard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
