@@ -78,6 +78,8 @@ def _walk(root: Path, suffix: str) -> list[Path]:
     pending, seen = [(root, 0)], 0
     while pending:
         folder, depth = pending.pop(0)
+        if depth and not is_inside(folder, root):
+            continue  # a junction of Windows, which is no link
         with contextlib.suppress(OSError), os.scandir(folder) as listing:
             for entry in sorted(listing, key=lambda entry: entry.name):
                 seen += 1
@@ -88,8 +90,10 @@ def _walk(root: Path, suffix: str) -> list[Path]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending += [(Path(entry.path), depth + 1)] if depth < MAX_DEPTH else []
-                elif entry.name.endswith(suffix) and isfile(entry.path) and is_inside(entry.path, root):
-                    found.append(Path(entry.path))
+                elif entry.name.endswith(suffix) and isfile(entry.path):
+                    # Only a link can lead out of the folder, and to follow the path of every file takes long.
+                    if not entry.is_symlink() or is_inside(entry.path, root):
+                        found.append(Path(entry.path))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -267,6 +268,48 @@ def test_a_huge_library_is_listed_in_part_with_a_warning(nodes, save, pack, monk
     monkeypatch.setattr(pack.host.folders, "MAX_ENTRIES", 2)
     assert menu(nodes) == ["a", "b"]
     assert "omnivoice_voices holds more than 2 entries: not all are listed" in caplog.text
+
+
+class Listed:
+    """An entry of a listing that counts what it is asked for, all entries together."""
+
+    looked = 0
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.name, self.path = name, os.path.join(folder, name)
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        Listed.looked += 1
+        return False
+
+    def is_symlink(self) -> bool:
+        return False
+
+
+def test_a_library_of_50_000_voices_costs_a_bounded_number_of_looks(nodes, library: Path, pack, monkeypatch) -> None:
+    """The folder is listed once. One entry in five is looked at, and no path of an ordinary file is followed."""
+    library.mkdir(parents=True)
+    names = [f"voice {number:05d}" for number in range(50_000)]
+    listings, asked, followed = list[str](), list[str](), list[str]()
+    scandir, realpath = os.scandir, os.path.realpath
+
+    def listing(path: object) -> object:
+        if Path(str(path)) != library:
+            return scandir(path)
+        listings.append(str(path))
+        return contextlib.nullcontext([Listed(str(path), f"{name}.safetensors") for name in names])
+
+    def real(path: object, **options: object) -> str:
+        followed.append(str(path))
+        return realpath(path, **options)
+
+    monkeypatch.setattr(Listed, "looked", 0)
+    monkeypatch.setattr(os, "scandir", listing)
+    monkeypatch.setattr(os.path, "realpath", real)
+    monkeypatch.setattr(pack.host.folders, "isfile", lambda path: not asked.append(path))
+    assert menu(nodes) == names[:10_000]
+    assert (len(listings), Listed.looked, len(asked)) == (1, 10_000, 10_000)
+    assert len(followed) <= 10
 
 
 def refuse(path: object) -> None:
