@@ -1,6 +1,7 @@
 """Small and write-protected disks: each kind of file with every amount of room, and models on a read-only disk.
 
-A real disk of 1 MiB is used where one can be mounted (Linux, as root), and a simulated one everywhere.
+The tests run with a simulated disk everywhere, and with a real disk of 1 MiB where one can be mounted. Where none can
+(it takes Linux and root), the second half is skipped and says so.
 """
 
 from __future__ import annotations
@@ -48,19 +49,20 @@ class Disk:
 
 
 @contextlib.contextmanager
-def mounted(folder: Path) -> Iterator[bool]:
-    """Mount a disk of `SIZE` bytes in memory on a folder; yields whether that was possible."""
+def mounted(folder: Path) -> Iterator[None]:
+    """Mount a disk of `SIZE` bytes in memory on a folder; skips the test where that is not possible."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder)]
     possible = sys.platform == "linux" and os.geteuid() == 0
     try:
         done = possible and subprocess.run(command, capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
         done = False
+    if not done:
+        pytest.skip("a disk of 1 MiB cannot be mounted here: that needs Linux, root and the right to mount")
     try:
-        yield done
+        yield
     finally:
-        if done:
-            subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", str(folder)], check=True)
 
 
 class LimitedFile(io.FileIO):
@@ -78,32 +80,55 @@ class LimitedFile(io.FileIO):
         return super().write(data[:taken])  # type: ignore[index]
 
 
-@pytest.fixture(params=["simulated", "real if it can be mounted"])
-def disk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+@pytest.fixture(params=["simulated", "mounted"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     """A small disk."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    with mounted(folder) if request.param != "simulated" else contextlib.nullcontext(False) as real:
-        if real:
+    if request.param == "simulated":
+        with pytest.MonkeyPatch.context() as patch:
+            yield simulated(folder, patch)
+        return
+    with mounted(folder):
 
-            def leave(room: int) -> None:
-                (folder / "filling").unlink(missing_ok=True)
-                free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
-                (folder / "filling").write_bytes(bytes(max(free - room, 0)))
+        def leave(room: int) -> None:
+            (folder / "filling").unlink(missing_ok=True)
+            free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+            (folder / "filling").write_bytes(bytes(max(free - room, 0)))
 
-            yield Disk(folder, leave)
-            return
-        room = [0]
+        yield Disk(folder, leave)
 
-        def fdopen(handle: int, mode: str, buffering: int = -1, closefd: bool = True) -> object:
-            if mode == "ab":
-                return LimitedFile(handle, mode, room, closefd=closefd)
-            if mode != "wb":
-                return io.open(handle, mode, closefd=closefd)  # noqa: UP020 - `open` of files is replaced
-            return io.BufferedWriter(LimitedFile(handle, mode, room, closefd=closefd))
 
-        monkeypatch.setattr(os, "fdopen", fdopen)
-        yield Disk(folder, lambda left: room.__setitem__(0, left))
+def simulated(folder: Path, patch: pytest.MonkeyPatch) -> Disk:
+    """Return a disk whose room is counted in what the product writes."""
+    room = [0]
+
+    def fdopen(handle: int, mode: str, buffering: int = -1, closefd: bool = True) -> object:
+        if mode not in ("wb", "ab"):
+            return io.open(handle, mode, buffering, closefd=closefd)  # noqa: UP020 - as os.fdopen does
+        file = LimitedFile(handle, mode, room, closefd=closefd)
+        return io.BufferedWriter(file) if buffering else file
+
+    patch.setattr(os, "fdopen", fdopen)
+    return Disk(folder, lambda left: room.__setitem__(0, left))
+
+
+@pytest.mark.parametrize("missing", ["mount", "Linux", "root", "the right to mount"])
+def test_where_no_disk_can_be_mounted_the_skip_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """And the test does not run on the ordinary disk in its place."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000 if missing == "root" else 0, raising=False)
+    monkeypatch.setattr(sys, "platform", "darwin" if missing == "Linux" else "linux")
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        if missing == "mount":
+            raise FileNotFoundError(command[0])
+        return subprocess.CompletedProcess(command, 32)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(pytest.skip.Exception, match=r"^a disk of 1 MiB cannot be mounted here: "), mounted(tmp_path):
+        pytest.fail("it ran without its disk")
 
 
 @pytest.mark.parametrize("kind", WRITES)
