@@ -90,11 +90,15 @@ def _walk(root: Path, suffix: str) -> list[Path]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     pending += [(Path(entry.path), depth + 1)] if depth < MAX_DEPTH else []
-                elif entry.name.endswith(suffix) and isfile(entry.path):
-                    # Only a link can lead out of the folder, and to follow the path of every file takes long.
-                    if not entry.is_symlink() or is_inside(entry.path, root):
-                        found.append(Path(entry.path))
+                elif entry.name.endswith(suffix) and isfile(entry.path) and _stays(entry, root):
+                    found.append(Path(entry.path))
     return found
+
+
+def _stays(entry: os.DirEntry[str], root: Path) -> bool:
+    """Whether an entry of a folder below `root` is below it too. Only a link can lead out; the path of each file is not
+    followed, which would take long."""
+    return not entry.is_symlink() or is_inside(entry.path, root)
 
 
 def is_inside(path: str | Path, root: Path) -> bool:
