@@ -34,6 +34,13 @@ PACK_FILES = (
     "LICENSE",
 )
 GUARD = pytest.StashKey[network_guard.Guard]()
+LONG_FILES = (
+    "tests/demo/",
+    "tests/unit/test_static_checks.py",
+    "tests/unit/train/",
+    "tests/fuzz/",
+    "tests/benchmarks/",
+)
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "audio_tokenizer")
 
 
@@ -54,6 +61,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join([offline, *others])
     guard = config.stash[GUARD] = network_guard.Guard(log, loopback=False)
     guard.install()
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # by the number of their tests, the longest files would come last
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starts with the files that take longest, so that at the end no process is left alone with one of them."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG_FILES))
 
 
 @pytest.fixture
