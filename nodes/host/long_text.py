@@ -22,7 +22,7 @@ from torch import Tensor
 from ...omnivoice.constants import SAMPLE_RATE
 from ...omnivoice.errors import InputError
 from ...omnivoice.intake.audio_files import write_wav
-from ...omnivoice.intake.folders import make_folder
+from ...omnivoice.intake.folders import check_writable, make_folder
 from ...omnivoice.intake.paths import check_file_name
 from ...omnivoice.productions.keys import with_retries
 from ...omnivoice.productions.long import MadePart, Progress, parts_at_once, samples_of, speak_long
@@ -75,7 +75,7 @@ def speak(
     root = Path(folder_paths.get_output_directory()) / FOLDER
     folders.check_inside(root / name, root, "name", name)
     store = PartStore(root / name)
-    run = _Run(model, len(long.parts), node_id)
+    run = _Run(model, store.folder, len(long.parts), node_id)
     speaking, identity = SpeakWithRetries(run.speak, retries), with_retries(model.identity, retries)
     together = parts_at_once(model.lm.load_device)
     made = speak_long(long, speaking, store, model=identity, on_part=run.on_part, max_batch=together)
@@ -106,13 +106,17 @@ def _whole(made: Sequence[MadePart], store: PartStore, tail: int) -> Waveform:
 class _Run:
     """Speaks parts, shows how far it has come, and hands each part to the browser."""
 
-    def __init__(self, model: models.LoadedModel, total: int, node_id: object) -> None:
+    def __init__(self, model: models.LoadedModel, folder: Path, total: int, node_id: object) -> None:
         self.model, self.total, self.done, self.units, self.left = model, total, 0, 0, 0.0
+        self.folder, self.is_writable = folder, False
         self.bar, self.text = comfy.utils.ProgressBar(total * _UNITS), progress.ProgressText(node_id)
         self.heard = _Heard(node_id)
 
     def speak(self, plans: Sequence[GenerationPlan], /) -> list[Speech]:
-        """Speak a batch of parts."""
+        """Speak a batch of parts; raises FileError before the first if parts cannot be kept."""
+        if not self.is_writable:
+            check_writable(self.folder)
+            self.is_writable = True
 
         def on_step(done: int, total: int) -> None:
             self._show(len(plans) * _UNITS * done // total)

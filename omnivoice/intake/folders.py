@@ -31,6 +31,18 @@ def make_folder(path: str | PathLike[str]) -> Path:
     return where
 
 
+def check_writable(path: str | PathLike[str]) -> None:
+    """Raise FileError unless files can be made in the folder, which is made if missing: before work whose result would
+    be lost otherwise."""
+    where = make_folder(path)
+    probe = temporary_path(where / "probe")
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(probe)
+    except OSError as error:
+        raise write_error(where, 0, error) from error
+
+
 def remove_empty_folder(path: str | PathLike[str]) -> bool:
     """Remove a folder if nothing is in it, and return whether it is gone; raises nothing."""
     with contextlib.suppress(OSError):

@@ -26,6 +26,7 @@ from omnivoice.intake.files import append_line, write_atomic
 from omnivoice.intake.tensors import write_tensors
 from omnivoice.train.state_files import write_state
 from omnivoice.types import GenerationRequest, Sampling, VoicePrompt, Waveform
+from tests.read_only_disk import make_read_only
 
 SIZE, SIZES = 1 << 20, 64
 VOICE = VoicePrompt(torch.zeros(8, 1_500, dtype=torch.int64), "a", 0.1)
@@ -170,22 +171,9 @@ def test_the_old_file_stays_where_the_new_one_does_not_fit(disk: Disk, kind: str
 
 @pytest.fixture
 def read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on a disk that refuses every change. Tests may run as root, who may write anywhere: the system's answer
-    is replaced."""
+    """A folder on a disk that refuses every change."""
     (tmp_path / "disk").mkdir()
-    real = {name: getattr(os, name) for name in ("open", "mkdir", "replace", "rename", "link", "unlink")}
-
-    def refusing(name: str) -> Callable[..., object]:
-        def call(path: object, *rest: object, **options: object) -> object:
-            changes = name != "open" or bool(rest and rest[0] & (os.O_CREAT | os.O_WRONLY | os.O_RDWR))  # type: ignore[operator]
-            if changes and str(path).startswith(str(tmp_path / "disk")):
-                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-            return real[name](path, *rest, **options)
-
-        return call
-
-    for name in real:
-        monkeypatch.setattr(os, name, refusing(name))
+    make_read_only(tmp_path / "disk", monkeypatch)
     return tmp_path / "disk"
 
 
