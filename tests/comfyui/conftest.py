@@ -7,7 +7,7 @@ summary says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,11 +29,12 @@ def comfy_factory(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) ->
         with_model: bool = True,
         prepare: Callable[[Path], None] = lambda base: None,
         environment: dict[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> Comfy:
         base = tmp_path_factory.mktemp("comfyui")
         make_base(base, checkpoint if with_model else None)
         prepare(base)
-        server = start(tree, base, environment or {})
+        server = start(tree, base, environment or {}, options=options)
         running.append(server)
         wait_until_ready(server)
         server.connect()

@@ -182,15 +182,27 @@ def make_base(base: Path, model: Path | None) -> None:
     write_single_file_lora(base / "models" / "loras" / EXAMPLE_LORA)
 
 
-def start(tree: Path, base: Path, environment: Mapping[str, str], nodes: Sequence[str] = (PACK, ODD)) -> Comfy:
-    """Start a server and return at once. `nodes` are the entries of custom_nodes/ that it loads."""
+def start(
+    tree: Path,
+    base: Path,
+    environment: Mapping[str, str],
+    nodes: Sequence[str] = (PACK, ODD),
+    options: Sequence[str] = (),
+) -> Comfy:
+    """Start a server and return at once. `nodes` are the entries of custom_nodes/ that it loads, `options` more of the
+    command line."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     python, log = comfyui_python(tree), base / "server.log"
     command = [python, "main.py", "--cpu", "--base-directory", str(base), "--port", str(port), "--disable-auto-launch"]
     command += ["--disable-api-nodes", "--disable-all-custom-nodes", "--whitelist-custom-nodes", *nodes]
-    command += ["--database-url", f"sqlite:///{base / 'comfyui.db'}", *os.environ.get("COMFYUI_ARGS", "").split()]
+    command += [
+        "--database-url",
+        f"sqlite:///{base / 'comfyui.db'}",
+        *os.environ.get("COMFYUI_ARGS", "").split(),
+        *options,
+    ]
     everything = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1", **environment}
     with log.open("wb") as file:
         process = subprocess.Popen(command, cwd=tree, env=everything, stdout=file, stderr=subprocess.STDOUT)

@@ -72,7 +72,11 @@ def prompt(*loras: tuple[str, float], seed: int = 5, dtype: str = "fp32", tag: s
 
 def sounds(comfy, nodes: dict) -> dict[str, str]:
     """Runs a prompt that must succeed; a hash of the samples for each tag."""
-    prompt_id = comfy.submit(nodes)
+    return heard(comfy, comfy.submit(nodes))
+
+
+def heard(comfy, prompt_id: str) -> dict[str, str]:
+    """Waits for a prompt that must succeed; a hash of the samples for each tag."""
     ended, data = list(comfy.events(prompt_id))[-1]
     assert ended == "execution_success", data
     found = {}
