@@ -69,6 +69,29 @@ def one_adapter(p, base, name, before, recorded):
     return found
 
 
+def after_error(p, base, before, recorded):
+    """A forward that fails while a LoRA is applied: what the failure was, and the base afterwards."""
+    host, model = p["host"], p["host"].lora.apply_lora(base, "plain", None, 1.0).model
+    calls = []
+
+    def fail(*_):
+        calls.append(not same_bits(base.engine.lm, before))
+        if len(calls) == 3:
+            raise RuntimeError("planted")
+
+    hook = base.engine.lm.register_forward_pre_hook(fail)
+    try:
+        host.speech.speak(model, {"": request(p["types"])})
+        error = ""
+    except RuntimeError as raised:
+        error = str(raised)
+    finally:
+        hook.remove()
+    spoken = host.speech.speak(base, {"": request(p["types"])})[""]
+    tokens = torch.equal(spoken.codes[0], recorded["base/tokens"].long())
+    return {"error": error, "patched": calls, "tokens": tokens, "bits": same_bits(base.engine.lm, before)}
+
+
 def stacked(p, base, weights):
     """Two adapters in a row against the formula, in the dtype of each weight."""
     lora, ours = p["host"].lora, p["lora"]
@@ -138,6 +161,7 @@ def main():
         before = {key: weight.clone() for key, weight in base.engine.lm.state_dict().items()}
         for name in ("plain", "saved", "patterns", "llm_only", "rslora"):
             found[name] = one_adapter(p, base, name, before, recorded)
+        found["error"] = after_error(p, base, before, recorded)
         weights = load_file(MODEL / "model.safetensors")
         found["core"] = [core_reads(p, base.engine.lm.config, name, weights) for name in ("plain", "saved", "patterns")]
         zero = lora.apply_lora(base, "saved", None, 0.0).model

@@ -234,6 +234,7 @@ def test_patches_on_real_patchers(comfy, checkpoint: Path) -> None:
     for name, count in functions.items():
         assert found[name].pop("functions") == count
         assert found[name] == dict.fromkeys(("tokens", "patched", "base_after", "lowvram", "removed"), True), name
+    assert found["error"] == {"error": "planted", "patched": [True] * 3, "tokens": True, "bits": True}
     assert found["zero"]
     for core in found["core"]:  # our single file in core's own loader, and one tensor that is not ours
         assert core["left"] == ["lora key not loaded: stray.diff"] and core["worst"] < 1e-5
