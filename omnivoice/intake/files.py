@@ -184,26 +184,38 @@ def _append(file: FileIO, data: bytes) -> None:
         data = data[file.write(data) :]
 
 
-def write_atomic(path: str | PathLike[str], data: bytes, *, overwrite: bool = True) -> Path:
+def write_atomic(
+    path: str | PathLike[str], data: bytes, *, overwrite: bool = True, before: Callable[[], object] | None = None
+) -> Path:
     """Write `data` to `path`, completely or not at all, and return the path written; raises FileError.
 
     A temporary file in the same folder is written, flushed to the disk and renamed; it never stays behind. With
     overwrite=False, no file is replaced. If another program holds the file (Windows), this tries again for a quarter of
     a second, then writes a numbered file next to it and logs a warning.
     """
-    return write_parts_atomic(path, (data,), size=len(data), overwrite=overwrite)
+    return write_parts_atomic(path, (data,), size=len(data), overwrite=overwrite, before=before)
 
 
 def write_parts_atomic(
-    path: str | PathLike[str], parts: Iterable[bytes | memoryview], *, size: int, overwrite: bool = True
+    path: str | PathLike[str],
+    parts: Iterable[bytes | memoryview],
+    *,
+    size: int,
+    overwrite: bool = True,
+    before: Callable[[], object] | None = None,
 ) -> Path:
-    """Do as `write_atomic` with data in parts, `size` bytes in total; each part is requested when it is written."""
+    """Do as `write_atomic` with data in parts, `size` bytes in total; each part is requested when it is written.
+
+    before: called when all data are on the disk, right before the temporary file is renamed.
+    """
     where = as_path(path)
     remove_stale_temps(where.parent)
     temp = temporary_path(where)
     try:
         try:
             _write_synced(temp, parts)
+            if before is not None:
+                before()
             written = _replace(temp, where) if overwrite else _move_without_replacing(temp, where)
         finally:
             with contextlib.suppress(OSError):  # what cannot be removed now is removed after a day

@@ -181,18 +181,24 @@ def read_small_tensors(
 
 
 def write_tensors(
-    path: str | PathLike[str], tensors: Mapping[str, Tensor], metadata: Mapping[str, str], *, overwrite: bool = True
+    path: str | PathLike[str],
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, str],
+    *,
+    overwrite: bool = True,
+    before: Callable[[], object] | None = None,
 ) -> Path:
     """Write a safetensors file atomically and return the path written; the same tensors make the same bytes.
 
     An existing file is replaced only with `overwrite`, and only if it is a safetensors file with the same "format" in
-    its metadata. Raises FileError if writing fails, and InputError for a dtype that cannot be written.
+    its metadata. before: see `files.write_parts_atomic`. Raises FileError if writing fails, and InputError for a dtype
+    that cannot be written.
     """
     sources = {
         key: TensorSource(tensor.dtype, tuple(tensor.shape), partial(torch.detach, tensor))
         for key, tensor in tensors.items()
     }
-    return stream_tensors(path, sources, metadata, overwrite=overwrite)
+    return stream_tensors(path, sources, metadata, overwrite=overwrite, before=before)
 
 
 @dataclass(frozen=True)
@@ -210,6 +216,7 @@ def stream_tensors(
     metadata: Mapping[str, str],
     *,
     overwrite: bool = True,
+    before: Callable[[], object] | None = None,
 ) -> Path:
     """Do as `write_tensors` with one tensor in memory at a time. If a `make` raises, nothing is written."""
     where = as_path(path)
@@ -219,7 +226,9 @@ def stream_tensors(
     header = render_header(info, metadata)
     parse_header(header[LENGTH_BYTES:], size, shown_name(where))  # so that this program can read it again
     parts = (_bytes_of(sources[key].make(), info[key]) for key in info)
-    return write_parts_atomic(where, chain([header], parts), size=len(header) + size, overwrite=overwrite)
+    return write_parts_atomic(
+        where, chain([header], parts), size=len(header) + size, overwrite=overwrite, before=before
+    )
 
 
 def _check_replaceable(path: Path, kind: str | None) -> None:

@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from os import PathLike
 from os.path import isdir, isfile, lexists
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch import Tensor
 
 from ..devices import DTYPES, dtype_name
 from ..errors import FileError, InputError, LoraError
-from ..intake.files import read_bytes, remove_file, sync_folder, write_atomic
+from ..intake.files import file_stamp, read_bytes, remove_file, sync_folder, write_atomic
 from ..intake.folders import make_folder
 from ..intake.limits import MAX_CONFIG_BYTES, MAX_LORA_TEXT_CHARS, MAX_TENSORS_BYTES, shown
 from ..intake.paths import as_path, shown_name
@@ -108,28 +109,35 @@ def write_peft(
     tensors = _checked_size(_peft_tensors(changes, dtype))
     where = make_folder(folder)
     replaced = _check_folder(where, overwrite=overwrite)
-    with _without_settings(where / ADAPTER_CONFIG):
-        write_tensors(where / ADAPTER, tensors, about, overwrite=replaced)
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
-    write_atomic(where / ADAPTER_CONFIG, text.encode(), overwrite=False)
+    _write_pair(where, text.encode(), partial(write_tensors, where / ADAPTER, tensors, about, overwrite=replaced))
     return where
 
 
-@contextmanager
-def _without_settings(settings: Path) -> Iterator[None]:
-    """Remove the settings while their weights are replaced: after a crash, the old ones would scale the new weights.
+def _write_pair(where: Path, text: bytes, write_weights: Callable[..., object]) -> None:
+    """Write weights and settings, so that a crash never leaves new weights with old settings, which would scale them.
 
-    An error brings them back.
+    The old settings are removed when both new files are on the disk under temporary names. After an error they come
+    back, or the new ones if the weights are new; only a disk that refuses every rename from then on prevents that.
     """
-    before = read_bytes(settings, limit=MAX_CONFIG_BYTES) if lexists(settings) else None
-    if before is not None:
+    settings, weights = where / ADAPTER_CONFIG, where / ADAPTER
+    old = read_bytes(settings, limit=MAX_CONFIG_BYTES) if lexists(settings) else None
+    if old == text:
+        write_weights()
+        return
+    stamp = file_stamp(weights)
+
+    def remove_old() -> None:
         remove_file(settings)
-        sync_folder(settings.parent)
+        sync_folder(where)
+
     try:
-        yield
+        write_atomic(settings, text, before=partial(write_weights, before=remove_old))
     except BaseException:
-        if before is not None:
-            write_atomic(settings, before)
+        fitting = old if file_stamp(weights) == stamp else text
+        if fitting is not None and not lexists(settings):
+            with suppress(FileError):
+                write_atomic(settings, fitting)
         raise
 
 
