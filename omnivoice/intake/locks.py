@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from os import PathLike
+from pathlib import Path
 from types import TracebackType
 
 from ..errors import FileError, LockedError
@@ -67,15 +68,24 @@ def lock_folder(folder: str | PathLike[str], name: str) -> FolderLock:
     except OSError as error:
         raise write_error(where, 0, error) from error
     try:
+        return _locked(handle, where)
+    except BaseException:
+        os.close(handle)  # an interrupt, too, must not leave a lock that this process waits for
+        raise
+
+
+def _locked(handle: int, where: Path) -> FolderLock:
+    """Return the lock on the open file; raises as `lock_folder`, and then the file is still open."""
+    try:
         _take(handle)
         if not _is_at(handle, where):  # the run that held it has removed it meanwhile
+            lock = lock_folder(where.parent, where.name)
             os.close(handle)
-            return lock_folder(folder, name)
+            return lock
     except OSError as error:
         if error.errno in _NO_LOCKS:
             _LOG.warning("a second run in %s would not be noticed: its disk has no locks", shown_name(where.parent))
             return FolderLock(handle)
-        os.close(handle)
         if error.errno not in _HELD:
             raise write_error(where, 0, error) from error
         raise LockedError(

@@ -205,3 +205,17 @@ def test_an_error_of_the_disk_is_not_taken_for_another_run(tmp_path: Path, monke
     with pytest.raises(FileError, match=rf"^cannot write {NAME}: ") as raised:
         lock_folder(tmp_path, NAME)
     assert not isinstance(raised.value, LockedError) and len(closed) == 1
+
+
+@pytest.mark.parametrize("name", ["_take", "_is_at", "_own_name"])
+def test_an_interrupt_while_it_is_taken_leaves_it_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locks, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lock_folder(tmp_path, NAME)
+    lock_folder(tmp_path, NAME).release()
