@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from ..constants import SAMPLE_RATE
 from ..generate.plan import check_work, limited
 from ..generate.written import text_notes
-from ..intake.limits import check_number, check_switch
+from ..intake.limits import check_integer, check_number, check_switch
 from ..text.script import Script, ScriptLine
 from ..types import GenerationPlan, GenerationRequest, Speech, VoicePrompt, Waveform
 from .cast import Cast
@@ -122,7 +122,7 @@ def _checked(options: DialogueOptions) -> DialogueOptions:
 
 
 def _requests(script: Script, cast: Cast, base: GenerationRequest) -> list[GenerationRequest]:
-    seed = secrets.randbelow(2**32) if base.seed is None else base.seed
+    seed = secrets.randbelow(2**32) if base.seed is None else check_integer("seed", base.seed)
     requests = []
     for index, line in enumerate(script.lines):
         request = cast.find(line.speaker).request(base, line.text)

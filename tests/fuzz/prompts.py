@@ -24,6 +24,7 @@ from tests.fuzz.forged_values import names
 from tests.fuzz.watched_server import CANARY, TOKEN, WatchedServer
 
 OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+OURS |= {"NoTakeError", "PauseError", "ForeignStateError"}  # of other modules
 OURS.add("ExecutionBlocked")  # a preview that needs a model, with the message that says so
 PATIENCE_SECONDS, WEDGED_SECONDS = 4.0, 120.0  # until a prompt is cancelled, and until the server counts as stuck
 CANARY_EVERY = 20  # prompts

@@ -276,3 +276,12 @@ def test_a_line_that_comes_out_as_nan_is_named_by_its_number(broken: str) -> Non
             plan,
             lambda requests: retrying(plan(requests)),
         )
+
+
+@pytest.mark.parametrize("seed", [{"samples": 1}, "7", 1.5, True, -1, 2**64])
+def test_a_seed_that_is_none_is_refused_in_words(seed: object) -> None:
+    """A link brings any value into a node, and the seed counts up from line to line."""
+    script, cast = parse_script("A: Hi.", ["A"]), Cast((Speaker("A", voice(1)),))
+    base = GenerationRequest("", seed=seed)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="seed must be"):
+        speak_dialogue(script, cast, base, plan, pytest.fail)
