@@ -107,7 +107,15 @@ def only_run(
     on_wait: wait while another run holds it, and call this meanwhile, ten times a second; it may raise to cancel.
     """
     where = as_path(folder) / name
-    with lock_folder(folder, name) if on_wait is None else _awaited_lock(folder, name, on_wait):
+    try:
+        lock = lock_folder(folder, name) if on_wait is None else _awaited_lock(folder, name, on_wait)
+    except FileError:
+        raise
+    except BaseException:  # an interrupt: the file goes too, unless another run holds it
+        with contextlib.suppress(FileError, OSError), lock_folder(folder, name):
+            os.unlink(where)
+        raise
+    with lock:
         try:
             yield
         finally:

@@ -219,3 +219,28 @@ def test_an_interrupt_while_it_is_taken_leaves_it_free(
         with pytest.raises(KeyboardInterrupt):
             lock_folder(tmp_path, NAME)
     lock_folder(tmp_path, NAME).release()
+
+
+@pytest.mark.parametrize("name", ["_take", "_is_at", "_own_name"])
+def test_an_interrupt_of_a_run_that_begins_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real, calls = getattr(locks, name), []
+
+    def interrupted(*arguments: object) -> object:
+        calls.append(name)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(locks, name, interrupted)
+    with pytest.raises(KeyboardInterrupt), only_run(tmp_path):
+        pytest.fail("it was interrupted before")
+    assert list(tmp_path.iterdir()) == []
+    with only_run(tmp_path), pytest.raises(KeyboardInterrupt), only_run(tmp_path, on_wait=_interrupt):
+        pytest.fail("another run holds it")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
