@@ -113,13 +113,23 @@ class Comfy:
     def interrupt(self) -> None:
         self.request("/interrupt", {})
 
-    def files(self, prompt_id: str) -> list[dict]:
-        """The audio files a prompt made, as the history lists them; it is written a little after the last event."""
+    def outputs(self, prompt: dict) -> dict[str, dict]:
+        """Run a prompt that must succeed: {node: its outputs in the history}."""
+        prompt_id = self.submit(prompt)
+        ended, data = list(self.events(prompt_id))[-1]
+        assert ended == "execution_success", data
+        return self.outputs_of(prompt_id)
+
+    def outputs_of(self, prompt_id: str) -> dict[str, dict]:
+        """{node: its outputs} of a prompt that ended; the history is written a little after the last event."""
         end = time.monotonic() + 120
         while prompt_id not in (history := self.get(f"/history/{prompt_id}")) and time.monotonic() < end:
             time.sleep(0.05)
-        outputs = history[prompt_id]["outputs"]
-        return [file for output in outputs.values() for file in output.get("audio", [])]
+        return history[prompt_id]["outputs"]
+
+    def files(self, prompt_id: str) -> list[dict]:
+        """The audio files a prompt made, as the history lists them."""
+        return audio_of(self.outputs_of(prompt_id))
 
     def decode(self, file: dict) -> dict:
         """What is in an audio file of the history."""
@@ -134,12 +144,14 @@ class Comfy:
 
     def speak(self, prompt: dict) -> dict:
         """Run a prompt that must succeed and make one audio file; what is in the file."""
-        prompt_id = self.submit(prompt)
-        ended, data = list(self.events(prompt_id))[-1]
-        assert ended == "execution_success", data
-        files = self.files(prompt_id)
+        files = audio_of(self.outputs(prompt))
         assert len(files) == 1
         return self.decode(files[0])
+
+
+def audio_of(outputs: Mapping[str, dict]) -> list[dict]:
+    """The audio files in the outputs of a prompt."""
+    return [file for output in outputs.values() for file in output.get("audio", [])]
 
 
 def write_single_file_lora(path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 LOADER = {"class_type": "LoadOmniVoice", "inputs": {"model_name": "OmniVoice", "dtype": "fp32"}}
 
 
@@ -15,17 +13,6 @@ def clip(comfy) -> dict:
 def listed(first: list, second: list) -> dict:
     """Two outputs as one list, by a node that the tests bring along."""
     return {"class_type": "AudioList", "inputs": {"first": first, "second": second}}
-
-
-def outputs(comfy, prompt: dict) -> dict:
-    """{node: its outputs in the history} of a prompt that must succeed."""
-    prompt_id = comfy.submit(prompt)
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    return history[prompt_id]["outputs"]
 
 
 def show(source: list) -> dict:
@@ -53,7 +40,7 @@ def test_a_list_is_joined_counted_and_drawn(comfy) -> None:
         "frames": show(["count", 0]),
         "video": show(["back", 0]),
     }
-    found = outputs(comfy, prompt)
+    found = comfy.outputs(prompt)
     assert len(found["image"]["images"]) == 1
     starts = [float(text) for text in found["starts"]["text"]]
     (seconds,), (frames,), (video,) = ([float(t) for t in found[k]["text"]] for k in ("seconds", "frames", "video"))
@@ -76,8 +63,8 @@ def test_a_list_of_voices_is_saved_under_numbers(comfy) -> None:
         },
         "5": show(["4", 1]),
     }
-    found = outputs(comfy, prompt)["5"]["text"]
+    found = comfy.outputs(prompt)["5"]["text"]
     assert [line.split(":")[1].strip() for line in found] == ["cast/anna 1", "cast/anna 2"]
     assert all("language German" in line for line in found)
     loaded = {"5": {"class_type": "OmniVoiceLoadVoice", "inputs": {"voice_name": "Cast\\anna 2"}}, "6": show(["5", 2])}
-    assert outputs(comfy, loaded)["6"]["text"] == ["German"]
+    assert comfy.outputs(loaded)["6"]["text"] == ["German"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 LOADER = {"class_type": "LoadOmniVoice", "inputs": {"model_name": "OmniVoice", "dtype": "fp32"}}
 TEXT = "Ask nginx. [pause 0.5s] It is in York."
@@ -28,13 +27,7 @@ def prompt(entries: str = "York = Yorrk", **preview: object) -> dict:
 
 def run(comfy, graph: dict) -> dict[str, str]:
     """{node: its text} of a prompt that must succeed."""
-    prompt_id = comfy.submit(graph)
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    outputs = history[prompt_id]["outputs"]
+    outputs = comfy.outputs(graph)
     return {node: output["text"][0] for node, output in outputs.items() if "text" in output}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 import urllib.parse
 
 import pytest
@@ -49,13 +48,8 @@ def prompt_of(**inputs: object) -> dict:
 
 def compared(comfy, prompt: dict) -> tuple[list, float]:
     """COMPARE's answer for the two files that a prompt saves, and the second at which the recording starts."""
-    prompt_id = comfy.submit(prompt)
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    outputs, paths = history[prompt_id]["outputs"], []
+    outputs = comfy.outputs(prompt)
+    paths = []
     for name in ("before", "after"):
         (file,) = outputs[name]["audio"]
         query = urllib.parse.urlencode({key: file[key] for key in ("filename", "subfolder", "type")})

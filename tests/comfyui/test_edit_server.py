@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import time
 import urllib.parse
 
 import pytest
@@ -53,13 +52,7 @@ def prompt_of(kind: str, **inputs: object) -> dict:
 
 def run(comfy, prompt: dict) -> tuple[dict, str]:
     """The outputs of a prompt that must succeed, and the report."""
-    prompt_id = comfy.submit(prompt)
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    outputs = history[prompt_id]["outputs"]
+    outputs = comfy.outputs(prompt)
     return outputs, outputs["report"]["text"][0]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
+
+from tests.comfyui.headless import audio_of
 
 LOADER = {"class_type": "LoadOmniVoice", "inputs": {"model_name": "OmniVoice", "dtype": "fp32"}}
 SRT = (
@@ -45,15 +46,9 @@ def subtitles(**inputs: object) -> dict:
 
 def run(comfy, prompt: dict) -> tuple[dict, dict]:
     """(what is in the audio file, {node: its text}) of a prompt that must succeed."""
-    prompt_id = comfy.submit(prompt)
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    outputs = history[prompt_id]["outputs"]
+    outputs = comfy.outputs(prompt)
     texts = {node: output["text"][0] for node, output in outputs.items() if "text" in output}
-    return comfy.decode(comfy.files(prompt_id)[0]), texts
+    return comfy.decode(audio_of(outputs)[0]), texts
 
 
 def test_cues_are_spoken_by_the_cast_on_their_times(comfy) -> None:

@@ -81,13 +81,8 @@ def loading(name: object) -> dict:
 def shown(comfy, prompt: dict, *links: list) -> list[str]:
     """The texts at these outputs, by core's Preview as Text."""
     views = {str(90 + i): {"class_type": "PreviewAny", "inputs": {"source": link}} for i, link in enumerate(links)}
-    prompt_id = comfy.submit({**prompt, **views})
-    ended, data = list(comfy.events(prompt_id))[-1]
-    assert ended == "execution_success", data
-    end = time.monotonic() + 120
-    while prompt_id not in (history := comfy.get(f"/history/{prompt_id}")) and time.monotonic() < end:
-        time.sleep(0.05)
-    return [history[prompt_id]["outputs"][view]["text"][0] for view in views]
+    outputs = comfy.outputs({**prompt, **views})
+    return [outputs[view]["text"][0] for view in views]
 
 
 def refusal(comfy, prompt: dict) -> str:
