@@ -356,3 +356,9 @@ def interrupt(
     interrupt = type("InterruptProcessingException", (request.param,), {})
     monkeypatch.setattr(pack.host.models.mm, "InterruptProcessingException", interrupt)
     return interrupt
+
+
+@pytest.fixture
+def model(loaded, host):
+    """The same model, with a stand-in for ComfyUI that is new for each test."""
+    return loaded

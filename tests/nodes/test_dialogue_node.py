@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,19 +10,6 @@ import torch
 SCRIPT = (
     "Anna: Good morning, my old friend, how are you?\nBob: [pause 1s] Very well, thank you, and how are you?\nFine."
 )
-
-
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.models.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
-
-
-@pytest.fixture
-def model(loaded, host):
-    return loaded
 
 
 def talk(nodes, model, script=SCRIPT, names="Anna\nBob", **inputs):

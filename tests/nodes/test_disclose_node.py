@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 SENTENCE = "This recording was made with AI."
-
-
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.models.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
 
 
 @pytest.fixture

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 OLD, NEW = "Good morning to you all.", "Good evening to you all."
 TIMES = (0.1, 0.5, 1.0, 1.3, 1.6, 2.2)  # at which the words of OLD begin, and the end
-
-
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.models.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
-
-
-@pytest.fixture
-def model(loaded, host):
-    return loaded
 
 
 def speech(seconds: float = 2.4, rate: int = 24_000, channels: int = 1, batch: int = 1) -> dict[str, object]:

@@ -68,11 +68,6 @@ def loaded(
     return run(loaded_pack.load.LoadOmniVoice, model_name="OmniVoice", dtype="auto")
 
 
-@pytest.fixture
-def model(loaded: object, host) -> object:
-    return loaded
-
-
 def run(node: type, **inputs: object) -> object:
     """The first output of one run; as ComfyUI does, a node that takes lists is given each value as a list of one."""
     schema = node.define_schema()

@@ -28,11 +28,6 @@ def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_fa
     return loaded_pack.host.models.load_model("tuned", "auto", "auto")
 
 
-@pytest.fixture
-def model(loaded, host):
-    return loaded
-
-
 def report_of(nodes, model, text="Hello there.", **inputs):
     """The report of Synthesize, with a Settings node if `settings` is given."""
     if "settings" in inputs:

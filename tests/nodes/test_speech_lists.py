@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 EXPERT = ("steps", "guidance", "t_shift", "pad_seconds", "denoise", "unconditional_every", "chunking")
-
-
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.models.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
-
-
-@pytest.fixture
-def model(loaded, host):
-    return loaded
 
 
 def speak(nodes, model, **inputs):

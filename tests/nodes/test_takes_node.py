@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 TEXT = "Good morning, my old friend."
-
-
-@pytest.fixture(scope="module")
-def loaded(loaded_pack: SimpleNamespace, stand_in, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory):
-    stand_in.reset(tmp_path_factory.mktemp("models"))
-    loaded_pack.host.models.register_model_folder()
-    shutil.copytree(checkpoint, stand_in.folder / "OmniVoice")
-    return loaded_pack.host.models.load_model("OmniVoice", "auto", "auto")
-
-
-@pytest.fixture
-def model(loaded, host):
-    return loaded
 
 
 @pytest.fixture
