@@ -124,20 +124,7 @@ def _too_long(seconds: float) -> TextError:
 def limited(plans: Iterable[GenerationPlan], *, retries: int = 0) -> Iterator[GenerationPlan]:
     """Yield the plans of one run as they come; raises TextError as soon as they take more than four hours together, or
     more work than `MAX_RUN_WORK`. retries: how often each may be spoken again."""
-    seconds, work, taken = 0.0, 0, list[GenerationPlan]()
-    check_integer("retries", retries)
-    for plan in plans:
-        taken.append(plan)
-        seconds += _frames(plan) / FRAME_RATE
-        work += _work(plan, retries)
-        if seconds > MAX_TOTAL_SECONDS:
-            raise TextError(
-                f"one run can make at most {MAX_TOTAL_SECONDS / 3600:g} hours of speech, and the first {len(taken)} "
-                f"texts or takes already last {seconds / 3600:.2f} hours: make several runs"
-            )
-        if work > MAX_RUN_WORK:
-            raise _too_much_work(taken, retries)
-        yield plan
+    return _within_work(_within_hours(plans), retries)
 
 
 def check_work(plans: Iterable[GenerationPlan], *, retries: int = 0) -> None:
@@ -145,6 +132,23 @@ def check_work(plans: Iterable[GenerationPlan], *, retries: int = 0) -> None:
 
     The work is counted in frames x steps x attempts. retries: how often each plan may be spoken again.
     """
+    for _ in _within_work(plans, retries):
+        pass
+
+
+def _within_hours(plans: Iterable[GenerationPlan]) -> Iterator[GenerationPlan]:
+    seconds = 0.0
+    for count, plan in enumerate(plans, 1):
+        seconds += _frames(plan) / FRAME_RATE
+        if seconds > MAX_TOTAL_SECONDS:
+            raise TextError(
+                f"one run can make at most {MAX_TOTAL_SECONDS / 3600:g} hours of speech, and the first {count} "
+                f"texts or takes already last {seconds / 3600:.2f} hours: make several runs"
+            )
+        yield plan
+
+
+def _within_work(plans: Iterable[GenerationPlan], retries: int) -> Iterator[GenerationPlan]:
     work, taken = 0, list[GenerationPlan]()
     check_integer("retries", retries)
     for plan in plans:
@@ -152,6 +156,7 @@ def check_work(plans: Iterable[GenerationPlan], *, retries: int = 0) -> None:
         work += _work(plan, retries)
         if work > MAX_RUN_WORK:
             raise _too_much_work(taken, retries)
+        yield plan
 
 
 def _frames(plan: GenerationPlan) -> int:
