@@ -62,7 +62,7 @@ class TrainingRun:
         A cancel raises ComfyUI's interrupt once the training state is written; with `keep` it ends only the training.
         """
         on_sample = self._sample if self.folder is not None else None
-        with cancelled_by(_nothing):  # the engine's loop ends a step, and writes the state, before it stops
+        with cancelled_by(None):  # the engine's loop ends a step, and writes the state, before it stops
             outcome = train(
                 self.trainer,
                 self.folder,
@@ -138,10 +138,6 @@ class TrainingRun:
             plans = engine.plan(requests)
             mm.load_models_gpu([self.model.decoder], memory_required=engine.estimate_bytes(plans))
             return [speech.waveform for speech in engine.generate_plans(plans, on_step=_stop_if_cancelled)]
-
-
-def _nothing() -> None:
-    """Do nothing, where a cancel must not be heard."""
 
 
 def _stop_if_cancelled(done: int, total: int) -> None:

@@ -19,8 +19,8 @@ _CHECK: ContextVar[Check | None] = ContextVar("omnivoice_cancel", default=None)
 
 
 @contextmanager
-def cancelled_by(check: Check) -> Iterator[None]:
-    """Let `hear_cancel` call `check` inside this block. The check may raise to cancel."""
+def cancelled_by(check: Check | None) -> Iterator[None]:
+    """Let `hear_cancel` call `check` inside this block. The check may raise to cancel; with None, nothing does."""
     token = _CHECK.set(check)
     try:
         yield
