@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shutil
 import socket
@@ -75,6 +76,7 @@ def test_no_file_tells_where_by_whom_or_with_which_token(
     done = run(*(FILE.sub(f"{run.folder}/\\g<0>", word) if isinstance(word, str) else word for word in words))
     written = {path for path in run.folder.rglob("*") if path.is_file()} - before
     assert written and done.returncode == (1 if command == "batch" else 0), done.stderr
+    secrets = (USER, TOKEN, "hf_", f"/{platform.node()}/", str(run.root))
     for path in written:
-        found = [secret for secret in (USER, TOKEN, str(run.root)) if secret.encode() in path.read_bytes()]
+        found = [secret for secret in secrets if secret.encode() in path.read_bytes()]
         assert found == [], path.name
