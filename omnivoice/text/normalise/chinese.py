@@ -40,12 +40,15 @@ def replacements(text: str, *, traditional: bool = False) -> list[Replacement]:
     traditional: how words are written if no character of the text decides it. The rules run again over their result
     until nothing is left to change, so that a second call has nothing to do.
     """
+    found = _found(text)
+    if not found:
+        return []
     pieces = [Replacement(place, place + 1, char) for place, char in enumerate(text)]
     for _ in range(_MAX_PASSES):
+        pieces = _merged(pieces, found)
         found = _found("".join(piece.spoken for piece in pieces))
         if not found:
             break
-        pieces = _merged(pieces, found)
     changed = [piece for piece in pieces if piece.spoken != text[piece.start : piece.end]]
     if is_traditional(text, default=traditional):
         changed = [Replacement(piece.start, piece.end, _written_traditionally(piece.spoken)) for piece in changed]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -24,6 +24,9 @@ from .chinese_numbers import table
 _BEFORE, _AFTER = 20, 20  # characters around a match that `when`, `unless` and `near` see
 _NAME = re.compile("«([A-Za-z_]+)»")
 _OPTIONAL = re.compile(r"\{([^{}]*)\}")
+_GROUP = re.compile(r"\(\?P<(\w+)>")
+_NAMED = re.compile(r"\(\?P([<=])(\w+)")
+_BLOCK = 16  # rules that are tried together
 SLOT = re.compile(r"<(\w+):(\w+)>")
 
 
@@ -92,9 +95,17 @@ def expanded(text: str) -> str:
     return _NAME.sub(lambda name: pattern(name[1]), text)
 
 
+@dataclass(frozen=True)
+class _Block:
+    """Rules that follow each other, and a pattern that matches wherever one of theirs does."""
+
+    any: re.Pattern[str]
+    rules: tuple[Grammar, ...]
+
+
 @cache
-def _rules() -> dict[str, tuple[Grammar, ...]]:
-    """Return the rules by the kind of character that they begin with."""
+def _rules() -> dict[str, tuple[_Block, ...]]:
+    """Return the rules, in blocks, by the kind of character that they begin with."""
     found: dict[str, list[Grammar]] = {}
     for rule in table()["rules"]:
         before = {name: re.compile(f"(?:{expanded(rule[name])})$") for name in ("when", "unless") if name in rule}
@@ -108,7 +119,21 @@ def _rules() -> dict[str, tuple[Grammar, ...]]:
         )
         for kind in rule["at"]:
             found.setdefault(kind, []).append(compiled)
-    return {kind: tuple(rules) for kind, rules in found.items()}
+    return {kind: tuple(_blocks(rules)) for kind, rules in found.items()}
+
+
+def _blocks(rules: Sequence[Grammar]) -> Iterator[_Block]:
+    for start in range(0, len(rules), _BLOCK):
+        block = rules[start : start + _BLOCK]
+        patterns = (_without_names(number, rule.match.pattern) for number, rule in enumerate(block))
+        yield _Block(re.compile("|".join(patterns)), tuple(block))
+
+
+def _without_names(number: int, pattern: str) -> str:
+    """Return `pattern` with groups that may stand beside those of other patterns, which have the same names."""
+    if "(?P=" in pattern:  # the pattern asks for a group of its own again
+        return _NAMED.sub(lambda name: f"(?P{name[1]}{name[2]}_{number}", pattern)
+    return _GROUP.sub("(?:", pattern)
 
 
 @cache
@@ -132,10 +157,17 @@ def matches(text: str) -> Iterator[tuple[Grammar, re.Match[str]]]:
     while place < len(text):
         mark = kind(text[place])
         inside = mark == "a" and place > 0 and text[place - 1].isascii() and text[place - 1].isalnum()
-        for rule in () if inside else rules.get(mark, ()):
-            if match := rule.matched(text, place):
-                yield rule, match
-                place = match.end()
-                break
-        else:
-            place += 1
+        found = None if inside else _first(rules.get(mark, ()), text, place)
+        if found:
+            yield found
+        place = found[1].end() if found else place + 1
+
+
+def _first(blocks: Sequence[_Block], text: str, place: int) -> tuple[Grammar, re.Match[str]] | None:
+    """Return the first rule that fits at `place`, and its match."""
+    for block in blocks:
+        if block.any.match(text, place):
+            for rule in block.rules:
+                if match := rule.matched(text, place):
+                    return rule, match
+    return None

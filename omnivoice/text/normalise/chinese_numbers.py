@@ -23,11 +23,13 @@ def table() -> dict[str, Any]:
 
 def digits(text: str, *, telephone: bool = False) -> str:
     """Return `text` with each digit as a word: 2024 as 二零二四. With `telephone`, 1 is 幺."""
-    names = table()["digits"]
-    words = {str(value): name for value, name in enumerate(names)}
-    if telephone:
-        words["1"] = table()["telephone_one"]
-    return "".join(words.get(char, char) for char in text)
+    return text.translate(_digits(telephone))
+
+
+@cache
+def _digits(telephone: bool) -> dict[int, str]:
+    words = {ord(str(value)): name for value, name in enumerate(table()["digits"])}
+    return {**words, ord("1"): table()["telephone_one"]} if telephone else words
 
 
 def cardinal(text: str, *, two: bool = True, hundreds: bool = True) -> str:
