@@ -42,7 +42,7 @@ from .written import check_dictionary, written_text
 CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "first_seconds")
-LONG_CHARS = 50_000  # of a text whose letters are looked at before anything else is done
+LONG_CHARS = 50_000  # of a text whose letters and digits are looked at before anything else is done
 SWITCHES = ("exact_length", "denoise", "post_process", "normalise")
 
 
@@ -88,14 +88,14 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
 
 
 def _check_letters(request: GenerationRequest) -> None:
-    """Raise TextError for a text whose letters alone take twice as long as is allowed, at the usual rate.
+    """Raise TextError for a text whose letters and digits alone take twice as long as is allowed, at the usual rate.
 
     That is known at once, while a text in Chinese, say, takes seconds to normalise and to cut. Latin letters of a text
-    of any length are below that, as are those of markup, which are not spoken.
+    of any length are below that, as are those of markup, which are not spoken; most digits take longer in words.
     """
     if isinstance(request.text, str) and len(request.text) > LONG_CHARS and request.dictionary is None:
         check_text_length(request.text)
-        letters = "".join(char for char in request.text if char.isalpha())
+        letters = "".join(char for char in request.text if char.isalnum())
         seconds = estimate_frames(letters, speed=max(1.0, request.speed or 1.0)) / FRAME_RATE
         if seconds > 2 * MAX_TOTAL_SECONDS:
             raise _too_long(seconds)

@@ -103,9 +103,11 @@ def test_a_text_that_becomes_too_long_is_refused_after_one_round(monkeypatch: py
         ("a" * 200_000, None, True),
         ("a" * 200_000, 0.25, True),
         ("<b>\u4eca</b>" * 20_000, None, True),
+        ("1234567890, " * 16_000, None, False),
+        ("a [pause 0.1s] " * 13_000, None, True),
     ],
 )
-def test_a_text_whose_letters_take_too_long_is_refused_before_it_is_read(
+def test_a_text_whose_letters_and_digits_take_too_long_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch, text: str, speed: float | None, fits: bool
 ) -> None:
     monkeypatch.setattr("omnivoice.generate.plan.written_text", lambda *given: 1 / 0)
