@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from comfy_api.latest import io
 
-from ..omnivoice.errors import InputError
-from ..omnivoice.intake.limits import MAX_VOICE_TEXT_CHARS, check_text_length
+from ..omnivoice.errors import AudioError, InputError
+from ..omnivoice.intake.limits import MAX_REFERENCES, MAX_VOICE_TEXT_CHARS, check_text_length
 from . import host
 from .widgets import Model, Voice, with_texts
 
@@ -34,6 +34,11 @@ class ReferenceAudio(io.ComfyNode):
     def execute(cls, model: object, audio: object, transcript: object = None) -> io.NodeOutput:
         loaded = host.models.loaded(model)
         recordings = host.values.waveforms_from(audio)
+        if len(recordings) > MAX_REFERENCES:
+            raise AudioError(
+                f"at most {MAX_REFERENCES} recordings become voices at once, got {len(recordings)}: give fewer, or "
+                "one batch after another"
+            )
         voices = host.speech.encode_voices(loaded, recordings, transcripts(transcript, len(recordings)))
         labels = host.values.labels("recording", len(voices))
         warnings = [

@@ -31,6 +31,7 @@ MAX_ORDER_CHARS = 20_000  # of a list of numbers, such as seeds or times
 MAX_EDITS = 500  # places of one recording that are edited in one run
 MAX_TIMED_WORDS = 100_000  # twice what is said in four hours
 MAX_TIMINGS_CHARS = 16_000_000  # of their JSON: each word takes about 110
+MAX_REFERENCES = 64  # recordings that become voices in one run of a node
 MAX_VOICE_TEXT_CHARS = 2_000
 MAX_LABEL_CHARS = 120
 MAX_CONSENT_CHARS = 500

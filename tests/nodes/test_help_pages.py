@@ -345,6 +345,7 @@ def test_numbers_in_the_pages_are_the_programs(
     limits, presets = engine("intake.limits"), engine("generate.presets")
     assert f"up to {limits.MAX_TEXT_CHARS} characters" in page("OmniVoiceSynthesize")
     assert f"at most {limits.MAX_VOICE_TEXT_CHARS} characters" in page("OmniVoiceReferenceAudio")
+    assert f"A batch of up to {limits.MAX_REFERENCES} recordings" in page("OmniVoiceReferenceAudio")
     assert f"at most {engine('text.design').MAX_CHARS} characters" in page("OmniVoiceVoiceDesignAttributes")
     assert f"At most {limits.MAX_CONSENT_CHARS} characters" in page("OmniVoiceSaveVoice")
     assert f"up to {pack.host.transcribe.MAX_SECONDS // 3600} hours" in page("OmniVoiceTranscribe")

@@ -58,6 +58,14 @@ def test_a_batch_of_recordings(nodes, model) -> None:
         encode(nodes, model, 3, "One.\nTwo.")
 
 
+def test_a_batch_of_too_many_recordings_is_refused_before_any_is_encoded(
+    nodes, model, monkeypatch, loaded_pack
+) -> None:
+    monkeypatch.setattr(loaded_pack.host.speech, "encode_voices", lambda *given: 1 / 0)
+    with pytest.raises(ValueError, match="at most 64 recordings become voices at once, got 65: give fewer"):
+        encode(nodes, model, 65, "")
+
+
 def test_lists_that_cannot_be(nodes, model, loaded_pack) -> None:
     with pytest.raises(ValueError, match="text is an empty list"):
         speak(nodes, model, text=[])
