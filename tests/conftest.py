@@ -82,8 +82,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     # asyncio on Windows talks to itself over a loopback address.
     own = bool(marked) or "hub" in getattr(item, "fixturenames", ())
     guard = item.config.stash[GUARD]
+    guard.leftover = _threads()
     guard.loopback = own or os.name == "nt"
-    guard.leftover = frozenset(one.ident or 0 for one in threading.enumerate() if one is not threading.main_thread())
+
+
+def _threads() -> frozenset[int]:
+    return frozenset(one.ident or 0 for one in threading.enumerate() if one is not threading.main_thread())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,6 +95,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Fails a test that reached for another machine or a name, even if the code survived that it could not."""
     yield
     guard = item.config.stash[GUARD]
+    guard.leftover = _threads()
     guard.loopback = False
     tried = guard.taken()
     assert not tried, f"the network was used: {tried}"
