@@ -105,8 +105,8 @@ VALUES = st.one_of(NUMBERS, st.lists(NUMBERS, max_size=9), st.integers(9, 5_000)
 
 
 def sections(raw):
-    """The object itself, and every object inside it."""
-    return [raw, *(value for value in raw.values() if isinstance(value, dict))]
+    """The object itself, and every object inside it that has an entry."""
+    return [raw, *(value for value in raw.values() if isinstance(value, dict) and value)]
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
