@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ...intake.cancel import hear_cancel
+from ...intake.limits import MAX_RUN_CHARS
 from .result import Replacement
 
 _BEFORE = re.compile(r"([^\W_][\w'’.&-]*)[\s\"“(:]*$")
@@ -32,9 +33,13 @@ def rule(pattern: str, spoken: Callable[[re.Match[str]], str | None]) -> Rule:
 
 
 def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
-    """Return the replacements that the rules make in `text`, in order and without overlap."""
+    """Return the replacements that the rules make in `text`, in order and without overlap.
+
+    They stop where the text would have more than `MAX_RUN_CHARS`, which are too many to be spoken.
+    """
     taken = bytearray(len(text))
     found: list[Replacement] = []
+    room = MAX_RUN_CHARS - len(text)
     for rule in rules:
         place = 0
         hear_cancel()
@@ -51,6 +56,9 @@ def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
             elif spoken != match[0]:
                 found.append(Replacement(start, end, _apart(text, start, end, spoken)))
                 taken[start:end] = b"\1" * (end - start)
+                room -= len(found[-1].spoken) - (end - start)
+                if room < 0:
+                    return _without_double_spaces(sorted(found, key=lambda one: one.start))
     return _without_double_spaces(sorted(found, key=lambda one: one.start))
 
 

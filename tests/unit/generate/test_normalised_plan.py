@@ -10,7 +10,7 @@ from omnivoice.commands.speech_options import add_speech_options, base_request
 from omnivoice.errors import InputError, TextError
 from omnivoice.generate import written
 from omnivoice.generate.plan import make_plan
-from omnivoice.text.normalise import apply
+from omnivoice.text.normalise import apply, rules
 from omnivoice.text.own_tokens import OwnToken, OwnTokens
 from omnivoice.text.rules import PUBLISHED, TextRules
 from omnivoice.types import Change, GenerationPlan, GenerationRequest
@@ -85,11 +85,13 @@ def test_the_option_of_the_command_line(arguments: list[str], expected: bool) ->
 
 def test_a_text_that_becomes_too_long_is_refused_after_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds, once = list[int](), apply._once
-    monkeypatch.setattr(apply, "MAX_RUN_CHARS", 1_000)
-    monkeypatch.setattr(written, "MAX_RUN_CHARS", 1_000)
+    for module in (apply, rules, written):
+        monkeypatch.setattr(module, "MAX_RUN_CHARS", 1_000)
     monkeypatch.setattr(apply, "_once", lambda text, *more: rounds.append(len(text)) or once(text, *more))
     text = "1234567890, " * 20
-    with pytest.raises(TextError, match="the text with its numbers as words must be at most 1000 characters, got 2000"):
+    with pytest.raises(
+        TextError, match=r"the text with its numbers as words must be at most 1000 characters, got 10\d\d"
+    ):
         make_plan(GenerationRequest(text, language="en", normalise=True))
     assert rounds == [len(text)]
 
