@@ -92,7 +92,7 @@ TEXTS = [
     "One. [pause 1.5s] Two, three [laughter] four! <break time='300ms'/> Five.",
     "He paid $5 to nginx\non 12/31/2024.\n* * *\nThe end.",
     "我有3个苹果，重复一遍。",
-    " ".join(f"This is sentence number {number}, which is here to be long." for number in range(20)),
+    " ".join(f"This is sentence number {number}, which is here to be long." for number in range(10)),
     "<b>Bold</b> text &amp; more | noise [pause]",
 ]
 

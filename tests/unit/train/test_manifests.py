@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnivoice.errors import FileError, InputError
@@ -16,6 +16,7 @@ from omnivoice.train.manifests import read_manifest
 from omnivoice.train.recordings import OUTSIDE, dataset_stamp, is_within
 from omnivoice.train.rows import Manifest
 
+SAME_FOLDER = [HealthCheck.function_scoped_fixture]  # each example writes the files anew
 # What breaks readers of tables: quotes, delimiters, every kind of line end, marks, and ordinary letters.
 ODD = st.text(
     st.sampled_from("\"\"''|,\t \ufeff\r\n\u2028\u2029\x85\x0b\x0c\x1c\0{}[]:\\ab\u4f60\u00e9\U0001f600"), max_size=12
@@ -176,35 +177,33 @@ def test_quotes_of_spreadsheets_stay_in_their_row(tmp_path: Path) -> None:
     assert found.rejected[2][1] == "it has 3 fields, the header 2: put texts with commas in quotes"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=SAME_FOLDER)
 @given(rows=st.lists(st.lists(ODD, min_size=1, max_size=4), max_size=8), end=st.sampled_from(["\n", "\r\n", "\r"]))
 @pytest.mark.parametrize(
     ("start", "mark"),
     [("", "|"), ("", ";"), ("", ","), ("", "\t"), ("audio,text,language", ","), ("path\tsentence", "\t")],
 )
 def test_every_line_of_a_table_is_accounted_for(
-    tmp_path_factory: pytest.TempPathFactory, start: str, mark: str, rows: list[list[str]], end: str
+    tmp_path: Path, start: str, mark: str, rows: list[list[str]], end: str
 ) -> None:
-    folder = tmp_path_factory.mktemp("t")
-    touch(folder, "r.wav")
+    touch(tmp_path, "r.wav")
     content = end.join([start, f"r.wav{mark}sound", *(mark.join(row) for row in rows), f"r.wav{mark}end"])
     content = content.removeprefix(end) if not start else content
     lines = content.replace("\r\n", "\n").replace("\r", "\n").split("\n")[1 if start else 0 :]
-    found = read_manifest(table(folder, content))
+    found = read_manifest(table(tmp_path, content))
     assert len(found.rows) + len(found.rejected) == sum(bool(line.strip()) for line in lines)
     assert found.rows[0].text == "sound" and found.rows[-1].text == "end"
     assert all(reason and name == name.strip("\n") for name, reason in found.rejected)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=SAME_FOLDER)
 @given(rows=st.lists(ODD | st.just('{"audio_path": "a.wav", "text": "x"}'), max_size=8))
-def test_every_line_of_jsonl_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, rows: list[str]) -> None:
-    folder = tmp_path_factory.mktemp("j")
-    touch(folder, "a.wav")
+def test_every_line_of_jsonl_is_accounted_for(tmp_path: Path, rows: list[str]) -> None:
+    touch(tmp_path, "a.wav")
     good = '{"audio_path": "a.wav", "text": "%s\u2028"}'
     content = "\n".join([good % 1, *rows, good % 2])
     lines = content.replace("\r", "\n").split("\n")
-    found = read_manifest(table(folder, content, "x.jsonl"))
+    found = read_manifest(table(tmp_path, content, "x.jsonl"))
     assert len(found.rows) + len(found.rejected) == sum(bool(line.strip()) for line in lines)
     assert [found.rows[0].text, found.rows[-1].text] == ["1", "2"]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import struct
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -22,9 +24,8 @@ from omnivoice.weights.read import read_tensors
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("part", ["lm", "codec"])
-def test_every_tensor_is_looked_at_and_named(checkpoint: Path, tmp_path: Path, part: str, value: float) -> None:
+def test_every_tensor_is_looked_at_and_named(checkpoint: Path, tmp_path: Path, part: str) -> None:
     """The last value of each tensor is spoilt in turn, so a check of samples would miss it."""
     folder = shutil.copytree(checkpoint, tmp_path / "model")
     files = locate_checkpoint(folder)
@@ -32,7 +33,8 @@ def test_every_tensor_is_looked_at_and_named(checkpoint: Path, tmp_path: Path, p
     found = lm_tensors(files.lm_config, paths) if part == "lm" else codec_tensors(files.codec_config, paths)[0]
     header, start = check_header(paths[0]), data_start(paths[0])
     assert len(found) > 20
-    for name, place in found.items():
+    values = cycle([math.nan, math.inf, -math.inf])
+    for value, (name, place) in zip(values, found.items()):
         info = header.info[place.stored]
         spoilt = torch.tensor(value, dtype={"F32": torch.float32, "F16": torch.float16}[info.dtype])
         with paths[0].open("r+b") as file:
