@@ -65,7 +65,7 @@ def test_it_says_held_out_sentences() -> None:
     ],
 )
 def test_it_says_them_with_all_kinds_of_settings(asked: dict[str, object]) -> None:
-    words = held_out(8)
+    words = held_out(5)
     assert understood(words, spoken(engine(), requests(words, **asked))) >= WELL - 0.1
 
 

@@ -574,6 +574,7 @@ def words_right(output: Path) -> list[float]:
     return [line["words_right"] for line in lines if "words_right" in line]
 
 
+@pytest.mark.usefixtures("quick_speech")
 def test_lost_words_stop_the_training(train, output: Path, whisper: SimpleNamespace, host) -> None:
     whisper.heard = [GOOD, GOOD, BAD_HEARING]
     _, losses, steps, report = train(**WORDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
 from omnivoice.errors import DiskFullError, InputError, OmniVoiceError
 from omnivoice.intake import files
+from omnivoice.productions import right_words
 from omnivoice.train import run as run_module
 from omnivoice.train.run import RunFolder, lock_run
 from omnivoice.train.settings import PRESETS, TrainSettings
@@ -306,6 +308,8 @@ def whisper(config: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
     heard = Heard(2)
     for transcript in (config.parent / "clips").glob("*.txt"):
         transcript.write_text("Red book.")
+    quick = functools.partial(right_words.GenerationRequest, sampling=Sampling(steps=2))
+    monkeypatch.setattr(right_words, "GenerationRequest", quick)  # what is heard is the stand-in's in any case
     names = ("WhisperForConditionalGeneration", "WhisperFeatureExtractor", "AutoTokenizer")
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(**dict.fromkeys(names, heard)))
     (config.parent / "whisper").mkdir()

@@ -87,10 +87,20 @@ def tiny(checkpoint) -> Engine:
     return Engine.load(checkpoint)
 
 
-@pytest.fixture(scope="module", params=["tiny", "float32", "bfloat16"])
-def engine(request: pytest.FixtureRequest, tiny: Engine) -> Engine:
-    """The tiny checkpoint, and the published proportions in two dtypes."""
-    return tiny if request.param == "tiny" else build(getattr(torch, request.param))
+@pytest.fixture(scope="module")
+def proportioned() -> Engine:
+    return build(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def halved() -> Engine:
+    return build(torch.bfloat16)
+
+
+@pytest.fixture(scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """The tiny checkpoint or the published proportions, as the test asks."""
+    return request.getfixturevalue(request.param)
 
 
 def request(text: str = TEXT, *, reference: int = 0, seconds: float = 3.0, **sampling: float) -> GenerationRequest:
@@ -116,17 +126,28 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("engine", ["tiny", "proportioned"], indirect=True)
 @pytest.mark.parametrize(
     "case, rows",
     [*((case, estimate.MOST_ROWS_ON_CPU) for case in CASES), ("lines", 1), ("lines", 10**6), ("long_text", 10**6)],
 )
 def test_estimate_is_what_tensors_take(engine: Engine, case: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate, "MOST_ROWS_ON_CPU", rows)
+    check_estimate(engine, case)
+
+
+@pytest.mark.parametrize("case", ["clone", "unguided", "lines", "long_text_without_reference"])
+def test_estimate_in_bfloat16(halved: Engine, case: str) -> None:
+    check_estimate(halved, case)
+
+
+def check_estimate(engine: Engine, case: str) -> None:
     plans = engine.plan(CASES[case])
     _, count = tensor_peak(lambda: engine.generate_plans(plans))
     assert 0.75 <= (engine.estimate_bytes(plans) - CPU_LIBRARIES) / count.peak <= 1.25, count.largest
 
 
+@pytest.mark.parametrize("engine", ["tiny", "proportioned"], indirect=True)
 @pytest.mark.parametrize("seconds", [1, 4, 12])
 def test_estimate_of_encoding(engine: Engine, seconds: int) -> None:
     noise = torch.randn(1, 24_000 * seconds, generator=torch.Generator().manual_seed(0))

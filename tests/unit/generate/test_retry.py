@@ -16,7 +16,7 @@ from omnivoice.generate.sample import Sampler
 
 STEPS = 4
 TEXTS = ("One short text.", "Two, which is a little longer.", "Three.", "Four, the last one of them.")
-LONG = "This is a sentence of some length. " * 6
+LONG = "This is a sentence of some length. " * 4
 
 
 @pytest.fixture(scope="module")
