@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.network_guard import Guard, NetworkRefused, host_of, is_loopback
+from tests.offline.network_guard import Guard, NetworkRefused, host_of, import_path, is_loopback
 
 OUTSIDE = "192.0.2.1"  # an address for documentation, which no machine has
 CONNECT = f"import socket; socket.socket().connect(('{OUTSIDE}', 9))"
@@ -84,6 +84,14 @@ def test_a_thread_of_an_earlier_test_is_refused_but_not_this_tests_fault(network
 def test_a_child_reaches_nobody_else(network: Guard, code: str, noted: list[str], returned: int) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, network.taken()) == (returned, noted), done.stderr
+
+
+def test_a_child_with_another_environment_is_guarded_too(network: Guard, root: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", CONNECT], env=import_path(root), capture_output=True, text=True)
+    assert (done.returncode, network.taken()) == (1, [f"socket.connect {OUTSIDE}"]), done.stderr
+    others = [path for path in (root / "tests").rglob("*.py") if "PYTHONPATH" in path.read_text(encoding="utf-8")]
+    names = {path.relative_to(root / "tests").as_posix() for path in others}
+    assert names == {"conftest.py", "offline/network_guard.py", "offline/sitecustomize.py", "unit/test_network.py"}
 
 
 def test_the_start_file_of_an_environment_runs_too(
