@@ -65,4 +65,4 @@ def attack(run: Run) -> None:
 
 
 GOAL = sum(TIMES.values()) + WARM_UP * len(TIMES)
-CAMPAIGN = Campaign(name="leaks", unit="runs watched", goal=GOAL, share=3, attack=attack, suite=0, workers=1)
+CAMPAIGN = Campaign(name="leaks", unit="runs watched", goal=GOAL, share=2, attack=attack, suite=0, workers=1)

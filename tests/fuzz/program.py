@@ -118,6 +118,7 @@ def main() -> int:
     if unknown := sorted(set(given.names) - set(known)):
         parser.error(f"there is no campaign {', '.join(unknown)}; known: {', '.join(known)}")
     chosen = [known[name] for name in given.names or known]
+    chosen.sort(key=lambda campaign: campaign.share)  # those that take longest have what time the others leave
     print(
         f"Python {platform.python_version()}, torch {torch.__version__}, seed {given.seed}, {given.minutes:g} minutes"
     )

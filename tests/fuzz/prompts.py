@@ -221,4 +221,4 @@ class _Attack:
             self.run.finding(when, "the same prompt sounds different")
 
 
-CAMPAIGN = Campaign(name="prompts", unit="prompts executed", goal=10_000, share=10, attack=attack, suite=0)
+CAMPAIGN = Campaign(name="prompts", unit="prompts executed", goal=10_000, share=14, attack=attack, suite=0)
