@@ -110,6 +110,14 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_flush() -> Iterator[None]:
+    """No file of a test has to survive a power cut, and thousands of them are flushed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
