@@ -6,7 +6,8 @@ refused at once. Values are read, and checked for NaN and Inf, only for the half
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -52,5 +53,6 @@ def codec_tensors(config: CodecConfig, files: Sequence[Path]) -> tuple[Found, tu
     return found, (gain, direction)
 
 
-def _shapes(half: type[CodecEncoder | CodecDecoder], config: CodecConfig) -> dict[str, tuple[int, ...]]:
+@lru_cache(maxsize=4)
+def _shapes(half: type[CodecEncoder | CodecDecoder], config: CodecConfig) -> Mapping[str, tuple[int, ...]]:
     return shapes_of(half(config, ops=TORCH_OPS, device=META, dtype=DTYPE))
