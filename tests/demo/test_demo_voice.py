@@ -169,7 +169,7 @@ def test_a_lora_of_twenty_clips_brings_a_new_voice_and_keeps_the_words(tmp_path:
         alpha=16,
         dropout=0.0,
         learning_rate=2e-3,
-        steps=60,
+        steps=40,
         warmup=0.05,
         batch_tokens=1300,
         validation=0,

@@ -15,7 +15,7 @@ if not hasattr(os, "fork"):
 from tests.fuzz.killed_works import Command, Files, Training
 from tests.fuzz.kills import COMMANDS, attack, killed, unharmed
 
-KILLS = 28
+KILLS = 14
 
 
 def test_kills_lose_nothing(tmp_path: Path) -> None:

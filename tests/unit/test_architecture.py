@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,12 @@ MAX_EXECUTE = 15
 Rule = Callable[[ast.Module, str], "list[str]"]
 
 
+@lru_cache(maxsize=4)
+def walked(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return every node of a tree, which all rules look at in turn."""
+    return tuple(ast.walk(tree))
+
+
 def dotted(node: ast.AST) -> str:
     """Return a name or attribute chain as `a.b.c`; parts that are neither are empty."""
     if isinstance(node, ast.Attribute):
@@ -212,7 +219,7 @@ def dotted(node: ast.AST) -> str:
 
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str, int]]:
     """Yield every import as (statement, dotted module, level)."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name, 0) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -236,7 +243,7 @@ def at_import(tree: ast.Module) -> Iterator[ast.stmt]:
 
 def rule_import_direction(tree: ast.Module, room: str) -> list[str]:
     inside = {
-        id(n) for f in ast.walk(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) for n in ast.walk(f)
+        id(n) for f in walked(tree) if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) for n in ast.walk(f)
     }
     bad = []
     for node, module, level in imports(tree):
@@ -284,7 +291,7 @@ def rule_only_intake_opens_files(tree: ast.Module, room: str) -> list[str]:
         for n, m, level in imports(tree)
         if not level and m.split(".")[0] in FILE_MODULES
     ]
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Call):
             name = dotted(node.func)
             method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
@@ -297,7 +304,7 @@ def rule_no_foreign_code(tree: ast.Module, room: str) -> list[str]:
     """No pickle, no eval, no process, and models of transformers from a folder only, without code of their own."""
     pickles = {"pickle", "_pickle", "dill", "cloudpickle", "joblib"}  # pickletools executes nothing
     bad = [f"line {n.lineno}: import of {m}" for n, m, _ in imports(tree) if m.split(".")[0] in pickles]
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Call):
             continue
         name, keywords = dotted(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
@@ -315,11 +322,11 @@ def rule_no_foreign_code(tree: ast.Module, room: str) -> list[str]:
 def rule_layers_come_from_ops(tree: ast.Module, room: str) -> list[str]:
     bad = [
         f"line {n.lineno}: {dotted(n.func)}() instead of ops"
-        for n in ast.walk(tree)
+        for n in walked(tree)
         if isinstance(n, ast.Call)
         and dotted(n.func) in {f"{p}.{layer}" for p in ("nn", "torch.nn") for layer in LAYERS}
     ]
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch.nn"):
             bad += [f"line {node.lineno}: {a.name} from torch.nn" for a in node.names if a.name in LAYERS]
     return bad
@@ -352,7 +359,7 @@ def rule_nothing_at_import(tree: ast.Module, room: str) -> list[str]:
 def rule_one_function_shows_sizes(tree: ast.Module, room: str) -> list[str]:
     """Bytes in a message: by `shown_size`, whose unit shows them, or as whole bytes."""
     bad = []
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.JoinedStr):
             text = "".join(v.value if isinstance(v, ast.Constant) else "\0" for v in node.values)
             if re.search(r"\0 ?[KMGT]i?B\b", text):
@@ -362,7 +369,7 @@ def rule_one_function_shows_sizes(tree: ast.Module, room: str) -> list[str]:
 
 def functions(tree: ast.AST) -> Iterator[tuple[int, str, int]]:
     """Yield (line, name, lines of the body) of every function."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield node.lineno, node.name, (node.end_lineno or node.lineno) - node.body[0].lineno + 1
 
@@ -381,7 +388,7 @@ def rule_one_bridge(tree: ast.Module, room: str) -> list[str]:
     Pillow and comfy_aimdo, which ComfyUI brings, may be imported inside functions of host/, and Pillow for types.
     """
     bad = []
-    blocks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    blocks = [n for n in walked(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
     for_types = {id(child) for block in blocks for child in block.body}
     at_start = {id(node) for node in at_import(tree)} - for_types
     for node, module, level in imports(tree):
