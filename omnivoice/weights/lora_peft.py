@@ -21,7 +21,8 @@ from .lora_keys import EMBEDDING_ADVICE
 
 MAX_PATTERNS = 512
 MAX_PATTERN_CHARS = 200
-MAX_ALPHA_PER_RANK = 1e4
+MIN_SCALE, MAX_SCALE = 1e-30, 1e4  # float32 holds an alpha of either for any rank
+ROUNDING = 1e-6  # of an alpha in float32
 Patterns = tuple[tuple[re.Pattern[str], float], ...]
 
 # Initialisations that leave the base model unchanged; others (PiSSA, OLoRA, CorDA, LoftQ, LoRA-GA) change it.
@@ -55,7 +56,7 @@ class PeftSettings:
                 "different LoRAs"
             )
         alpha = _pick(self.alpha_pattern, module, self.alpha)
-        return checked_alpha(alpha, rank, module) / (math.sqrt(rank) if self.rslora else rank)
+        return checked_scale(alpha, math.sqrt(rank) if self.rslora else rank, module)
 
 
 def parse_settings(raw: object) -> PeftSettings:
@@ -91,12 +92,17 @@ def parse_settings(raw: object) -> PeftSettings:
     )
 
 
-def checked_alpha(alpha: float, rank: int, module: str) -> float:
-    """Return `alpha` if it gives a scale above 0 and is at most 10,000 times the rank; raises LoraError."""
-    if not 0 < alpha / rank <= MAX_ALPHA_PER_RANK:  # the smallest numbers are 0 when they are divided
-        allowed = f"above 0 and at most {MAX_ALPHA_PER_RANK * rank:g}"
+def checked_scale(alpha: float, divisor: float, module: str) -> float:
+    """Return the scale `alpha / divisor` if it is from `MIN_SCALE` to `MAX_SCALE`; raises LoraError.
+
+    divisor: the rank, or its square root (rsLoRA). A scale is written as another alpha than it was read from, so the
+    limits are those of the scale, with some room for rounding.
+    """
+    scale = alpha / divisor
+    if not MIN_SCALE * (1 - ROUNDING) <= scale <= MAX_SCALE * (1 + ROUNDING):
+        allowed = f"from {MIN_SCALE * divisor:g} to {MAX_SCALE * divisor:g}"
         raise LoraError(f"the alpha of {shown(module)} must be {allowed}, got {shown(alpha)}")
-    return alpha
+    return scale
 
 
 def checked_rank(rank: int, module: str) -> int:

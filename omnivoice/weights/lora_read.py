@@ -34,7 +34,7 @@ from ..intake.voice_files import clean_label
 from . import lora_keys as keys
 from .lora import Change, Difference, LoRA, LowRank, Replacement, lora_targets
 from .lora_keys import PEFT_PREFIX, check_names, module_of, shown_tensor, split_name, without_prefix
-from .lora_peft import PeftSettings, checked_alpha, checked_rank, parse_settings
+from .lora_peft import PeftSettings, checked_rank, checked_scale, parse_settings
 from .read import FLOATS
 
 ADAPTER, ADAPTER_CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -182,7 +182,7 @@ def _scale(
             raise LoraError(
                 f"{source}: the alpha of {shown_tensor(spelled)} must be one number, got {tuple(value.shape)}"
             )
-        return checked_alpha(float(value.reshape(())), rank, spelled) / rank
+        return checked_scale(float(value.reshape(())), rank, spelled)
     if spelled.startswith(PEFT_PREFIX):
         raise LoraError(
             f"{source} was saved by PEFT, and its scale is in the {ADAPTER_CONFIG} that belongs to it: put both into "

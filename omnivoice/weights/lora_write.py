@@ -34,7 +34,7 @@ from ..intake.tables import load_table
 from ..intake.tensors import check_header, write_tensors
 from .lora import Change, Difference, LoRA, LowRank, Replacement
 from .lora_keys import PEFT_PREFIX
-from .lora_peft import checked_alpha, checked_rank, parse_settings
+from .lora_peft import checked_rank, checked_scale, parse_settings
 from .lora_read import ADAPTER, ADAPTER_CONFIG
 from .read import FLOATS
 
@@ -59,7 +59,8 @@ def lora_tensors(lora: LoRA, dtype: torch.dtype = torch.float32) -> dict[str, Te
         if isinstance(change, LowRank):
             tensors[f"{module}.lora_up.weight"] = _stored(change.up, dtype, module)
             tensors[f"{module}.lora_down.weight"] = _stored(change.down, dtype, module)
-            alpha = checked_alpha(change.scale * checked_rank(change.rank, module), change.rank, module)
+            alpha = change.scale * checked_rank(change.rank, module)
+            checked_scale(alpha, change.rank, module)
             tensors[f"{module}.alpha"] = torch.tensor(alpha, dtype=torch.float32)
         else:
             suffix = "set_weight" if isinstance(change, Replacement) else "diff"
@@ -242,8 +243,9 @@ def _check_folder(folder: Path, *, overwrite: bool) -> bool:
 
 
 def _peft_alpha(pair: LowRank, module: str, *, rslora: bool) -> float:
-    alpha = float(f"{pair.scale * (math.sqrt(pair.rank) if rslora else pair.rank):.{_DIGITS}g}")
-    checked_alpha(alpha, pair.rank, module)
+    divisor = math.sqrt(pair.rank) if rslora else pair.rank
+    alpha = float(f"{pair.scale * divisor:.{_DIGITS}g}")
+    checked_scale(alpha, divisor, module)
     return int(alpha) if alpha.is_integer() else alpha
 
 

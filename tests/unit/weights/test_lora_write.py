@@ -17,6 +17,7 @@ from omnivoice.errors import LoraError
 from omnivoice.generate.pack import Item, pack_items
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora import Difference, LoRA, LowRank, Replacement, lora_targets, placed
+from omnivoice.weights.lora_peft import MAX_SCALE, MIN_SCALE
 from omnivoice.weights.lora_read import lora_from_tensors, read_lora
 from omnivoice.weights.lora_write import METADATA_KEYS, lora_tensors, peft_config, write_lora, write_peft
 from tests.parity import own_adapters as own
@@ -72,9 +73,10 @@ def test_round_trips(config, loras, tmp_path, name):
 
 PARTS = ("self_attn.q_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.down_proj")
 MODULES = st.sampled_from([*(f"llm.layers.{layer}.{part}" for layer in range(3) for part in PARTS), E, H])
-PAIRS = st.dictionaries(
-    MODULES, st.tuples(st.integers(1, 5), st.sampled_from([0.5, 1.0, 2.0, 1 / 3, 7.77])), min_size=1
+SCALES = st.sampled_from([0.5, 1.0, 2.0, 1 / 3, 7.77, MIN_SCALE, MAX_SCALE, 9_999.999_999]) | st.floats(
+    MIN_SCALE, MAX_SCALE
 )
+PAIRS = st.dictionaries(MODULES, st.tuples(st.integers(1, 5), SCALES), min_size=1)
 
 
 @given(pairs=PAIRS, saved=st.sets(st.sampled_from([E, H])), rslora=st.booleans(), dropout=st.sampled_from([0.0, 0.1]))
@@ -252,8 +254,18 @@ REFUSED = [
         "q_proj holds NaN or Inf in fp16: write it in fp32",
     ),
     (small(**{Q: LowRank(torch.full((2, 40), math.nan), torch.ones(96, 2), 1.0)}), {}, LoraError, "holds NaN or Inf"),
-    (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), -1.0)}), {}, LoraError, "alpha .* must be above 0"),
-    (small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), math.nan)}), {}, LoraError, "alpha .* must be above 0"),
+    (
+        small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), -1.0)}),
+        {},
+        LoraError,
+        "alpha .* must be from 2e-30 to 20000",
+    ),
+    (
+        small(**{Q: LowRank(torch.ones(2, 40), torch.ones(96, 2), math.nan)}),
+        {},
+        LoraError,
+        "alpha .* must be from 2e-30 to 20000",
+    ),
     (small(**{Q: LowRank(torch.ones(257, 40), torch.ones(96, 257), 1.0)}), {}, LoraError, "must be 1-256, got 257"),
     (small(), {"dtype": torch.int8}, InputError, "written in bf16, fp16, fp32, got int8"),
 ]
