@@ -13,6 +13,7 @@ from omnivoice.intake.files import file_size
 from omnivoice.intake.folders import (
     check_new_folder,
     check_space,
+    check_writable,
     copy_file,
     make_folder,
     new_folder,
@@ -158,3 +159,19 @@ def test_a_folder_that_cannot_be_listed_is_refused(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "listdir", refuse)
     with pytest.raises(FileError, match=r"^cannot list the folder a: Permission denied; choose another$"):
         check_new_folder(tmp_path / "a")
+
+
+def test_whether_files_can_be_made_in_a_folder(tmp_path, monkeypatch):
+    check_writable(tmp_path / "new")
+    assert names(tmp_path) == ["new"] and names(tmp_path / "new") == []
+    made = os.open
+
+    def no_file(path, flags, *mode):
+        if flags & os.O_CREAT:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return made(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", no_file)
+    with pytest.raises(FileError, match="cannot write new: "):
+        check_writable(tmp_path / "new")
+    assert names(tmp_path / "new") == []

@@ -255,6 +255,24 @@ def test_messages_of_failed_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == OLD
 
 
+def test_the_last_moment_before_a_file_is_replaced(tmp_path: Path) -> None:
+    """The new data are on the disk by then, and an error there leaves the old file."""
+    (tmp_path / "a").write_bytes(OLD)
+    seen: list[bytes] = []
+
+    def look() -> None:
+        (temp,) = (path for path in tmp_path.iterdir() if path.name != "a")
+        seen.extend([temp.read_bytes(), (tmp_path / "a").read_bytes()])
+        if len(seen) == 2:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with pytest.raises(FileError, match="cannot write a: "):
+        write_atomic(tmp_path / "a", NEW, before=look)
+    assert names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == OLD
+    write_atomic(tmp_path / "a", NEW, before=look)
+    assert seen == [NEW, OLD] * 2 and names(tmp_path) == ["a"] and (tmp_path / "a").read_bytes() == NEW
+
+
 def test_missing_folder_and_folder_in_the_way(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"its folder does not exist: create it first$"):
         write_atomic(tmp_path / "no" / "a", NEW)
