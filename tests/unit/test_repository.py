@@ -30,6 +30,8 @@ NOT_OURS = {
     ".venv-test",
     "venv",
     "__pycache__",
+    ".coverage",
+    "findings",
     ".mypy_cache",
     ".ruff_cache",
     ".pytest_cache",
