@@ -143,8 +143,11 @@ def _is_sound(tokenizer: TextTokenizer, prompt: Sequence[int], *, denoise: bool)
 
 
 def _letters(text: str) -> str:
-    """Return the letters and numbers of a text, without those that only make an Arabic word longer."""
-    plain = unicodedata.normalize("NFC", text).replace("\N{ARABIC TATWEEL}", "")
+    """Return the letters and numbers of a text, without those that only make an Arabic word longer.
+
+    Without their marks, too: a mark joins the letter before it when a symbol between the two is not spoken.
+    """
+    plain = unicodedata.normalize("NFD", text).replace("\N{ARABIC TATWEEL}", "")
     return "".join(char for char in plain if unicodedata.category(char)[0] in "LN")
 
 
