@@ -37,7 +37,7 @@ class Campaign:
     goal: int
     share: float
     attack: Callable[[Run], None]
-    suite: int = 2_000
+    suite: int = 1_000
     workers: int = 2
 
 

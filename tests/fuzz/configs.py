@@ -121,4 +121,4 @@ def _tokenizer(data: bytes) -> str:
     return "a text gave a control token" if set(ids) - tokenizer.used_ids else ""
 
 
-CAMPAIGN = Campaign(name="configs", unit="configs and tokenizers", goal=500_000, share=1.5, attack=attack, suite=4_000)
+CAMPAIGN = Campaign(name="configs", unit="configs and tokenizers", goal=500_000, share=1.5, attack=attack, suite=2_000)

@@ -200,4 +200,4 @@ def _spoil(rng: Random, tensors: dict[str, Tensor]) -> None:
         tensors[name + pick(rng, (".weight", ".default.weight", "x"))] = tensor.clone()
 
 
-CAMPAIGN = Campaign(name="LoRA files", unit="LoRA files", goal=150_000, share=2, attack=attack, suite=1_500)
+CAMPAIGN = Campaign(name="LoRA files", unit="LoRA files", goal=150_000, share=2, attack=attack, suite=800)

@@ -161,4 +161,4 @@ _OPCODES = (
     b"\x8a\xff",
     *(b"J" + (number % (1 << 32)).to_bytes(4, "little") for number in HOSTILE_INTEGERS[::5]),
 )
-CAMPAIGN = Campaign(name="voice files", unit="voice files", goal=500_000, share=3, attack=attack, suite=2_000)
+CAMPAIGN = Campaign(name="voice files", unit="voice files", goal=500_000, share=3, attack=attack, suite=1_000)

@@ -137,7 +137,6 @@ sys.exit(program.main())
 LOCALES = {
     "C": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     "Turkish": {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
-    "Latin 1": {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
     "Windows": {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"},
 }
 

@@ -90,7 +90,7 @@ def test_a_sample_speaks_with_the_model_in_training(dataset: Dataset, learnt: Tr
 def test_in_bfloat16_it_learns_too(dataset: Dataset) -> None:
     """A frozen base in bfloat16, pairs and moments in float32."""
     lm, text = tiny_model(torch.bfloat16)
-    settings = TrainSettings(**{**SETTINGS.__dict__, "steps": 60})
+    settings = TrainSettings(**{**SETTINGS.__dict__, "steps": 40})
     trainer = build_trainer(lm, text, tiny_tokenizer(), dataset, settings, device=CPU)
     while not trainer.finished:
         trainer.step()
