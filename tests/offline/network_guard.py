@@ -16,7 +16,7 @@ CONNECTS = ("socket.connect", "socket.sendto", "socket.sendmsg")
 RESOLVES = ("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo")
 
 
-def import_path(root: os.PathLike[str]) -> dict[str, str]:
+def guarded_path(root: os.PathLike[str]) -> dict[str, str]:
     """Return the variables with which a child imports from `root` and has the guard, if its environment is not ours."""
     return {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), os.fspath(root)]), LOG: os.environ.get(LOG, "")}
 

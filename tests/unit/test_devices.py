@@ -17,7 +17,7 @@ from omnivoice.engine import Engine
 from omnivoice.errors import DeviceError, DeviceMemoryError, OmniVoiceError
 from omnivoice.lm.body import Layer
 from omnivoice.types import GenerationRequest, Sampling, VoicePrompt, Waveform
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 from tests.unit.train.training_fixtures import tiny_trainer
 
 CPU = torch.device("cpu")
@@ -138,7 +138,7 @@ print("same", torch.equal(engine.generate([request])[0].waveform.samples, before
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits the memory of a process")
 def test_a_process_without_memory_says_so_and_goes_on(root: Path, checkpoint: Path) -> None:
-    environment = {**os.environ, **import_path(root), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **guarded_path(root), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", SHORT_OF_MEMORY, str(checkpoint)], env=environment, capture_output=True, text=True
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.network_guard import Guard, NetworkRefused, host_of, import_path, is_loopback
+from tests.offline.network_guard import Guard, NetworkRefused, guarded_path, host_of, is_loopback
 
 OUTSIDE = "192.0.2.1"  # an address for documentation, which no machine has
 CONNECT = f"import socket; socket.socket().connect(('{OUTSIDE}', 9))"
@@ -87,7 +87,9 @@ def test_a_child_reaches_nobody_else(network: Guard, code: str, noted: list[str]
 
 
 def test_a_child_with_another_environment_is_guarded_too(network: Guard, root: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", CONNECT], env=import_path(root), capture_output=True, text=True)
+    environment = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}  # sockets of Windows
+    environment |= guarded_path(root)
+    done = subprocess.run([sys.executable, "-c", CONNECT], env=environment, capture_output=True, text=True)
     assert (done.returncode, network.taken()) == (1, [f"socket.connect {OUTSIDE}"]), done.stderr
     others = [path for path in (root / "tests").rglob("*.py") if "PYTHONPATH" in path.read_text(encoding="utf-8")]
     names = {path.relative_to(root / "tests").as_posix() for path in others}

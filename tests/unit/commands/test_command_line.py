@@ -12,7 +12,7 @@ import torch
 
 from omnivoice import TextError, VoicePrompt
 from omnivoice.__main__ import main
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 
 WORDS = "Good morning everyone, thank you for coming today."
 
@@ -47,7 +47,7 @@ class Run:
         """In a process without PATH, under a terminal encoding that lacks most letters."""
         environment = {
             "PATH": "",
-            **import_path(self.root),
+            **guarded_path(self.root),
             "OMP_NUM_THREADS": "1",
             "PYTHONIOENCODING": "cp1252",
             "OMNIVOICE_MODEL": str(self.checkpoint),
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_written_is_found_before_the_work(run, monkeypatch
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
     """As `languages | head -1`: no traceback, whether the pipe breaks at a print or at the end."""
-    environment = {**import_path(run.root), "PYTHONUNBUFFERED": unbuffered}
+    environment = {**guarded_path(run.root), "PYTHONUNBUFFERED": unbuffered}
     process = subprocess.Popen(
         [sys.executable, "-m", "omnivoice", "languages"],
         cwd=run.folder,
@@ -303,7 +303,7 @@ def test_a_reader_that_leaves_is_no_failure(run, unbuffered):
 def test_arguments_are_utf8_where_the_locale_says_nothing(run):
     """In LANG=C a Chinese text was taken for one without a letter."""
     environment = {
-        **import_path(run.root),
+        **guarded_path(run.root),
         "LC_ALL": "C",
         "PYTHONUTF8": "0",
         "PYTHONCOERCECLOCALE": "0",

@@ -17,7 +17,7 @@ from omnivoice.__main__ import main
 from omnivoice.commands import models
 from omnivoice.engine import Engine
 from omnivoice.intake import files
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 from tests.unit.commands.test_command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these signals nor these locales")
@@ -103,7 +103,7 @@ def test_the_handler_of_the_caller_comes_back(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_that_is_told_to_end_ends_with_its_code(run: Run, number: int) -> None:
     """It is in a read of standard input when the signal arrives."""
-    environment = {**os.environ, **import_path(run.root), "OMNIVOICE_MODEL": str(run.checkpoint)}
+    environment = {**os.environ, **guarded_path(run.root), "OMNIVOICE_MODEL": str(run.checkpoint)}
     process = subprocess.Popen(
         [sys.executable, "-c", ENTRY, "speak", "-", "-o", "a.wav"],
         cwd=run.folder,
@@ -146,7 +146,7 @@ def test_every_locale_gives_the_same_file(run: Run, name: str) -> None:
     """The text has letters outside each of these encodings, and the I that Turkish spells in two ways."""
     text = "INTERESTING: d\u0131\u015far\u0131, \u043f\u0440\u0438\u0432\u0435\u0442."
     assert run("speak", text, "-o", "here.wav", "--steps", 1, "--seed", 1).returncode == 0
-    environment = {"PATH": "", **import_path(run.root), "OMP_NUM_THREADS": "1", **LOCALES[name]}
+    environment = {"PATH": "", **guarded_path(run.root), "OMP_NUM_THREADS": "1", **LOCALES[name]}
     command = [sys.executable, "-m", "omnivoice", "speak", text, "-o", "there.wav", "--steps", "1", "--seed", "1"]
     command += ["--model", str(run.checkpoint)]
     done = subprocess.run([part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True)

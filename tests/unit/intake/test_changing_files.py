@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from omnivoice.intake.files import remove_stale_temps, temporary_path, write_atomic
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 
 TRUNCATED = """
 import os, sys
@@ -62,7 +62,7 @@ for name, (write, read) in kinds.items():
 def test_a_file_truncated_between_opening_and_reading_kills_nothing(root: Path, tmp_path: Path) -> None:
     """At 100 lengths each, in a process of its own, since a mapped file would kill it."""
     command = [sys.executable, "-c", TRUNCATED, str(tmp_path)]
-    done = subprocess.run(command, env={**os.environ, **import_path(root)}, capture_output=True, text=True)
+    done = subprocess.run(command, env={**os.environ, **guarded_path(root)}, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
     refused = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     refused.pop("sound.wav")  # what is left of a recording may be read

@@ -17,7 +17,7 @@ import pytest
 from omnivoice.errors import FileError, LockedError
 from omnivoice.intake import locks
 from omnivoice.intake.locks import lock_folder, only_run
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "run.lock"
@@ -36,7 +36,7 @@ def holder(tmp_path: Path):
     """Another process that holds the folder until its input ends."""
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **import_path(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command, cwd=ROOT, env={**os.environ, **guarded_path(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == b"held\n"
         yield process

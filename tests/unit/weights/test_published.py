@@ -17,7 +17,7 @@ from omnivoice.intake import locks
 from omnivoice.intake.locks import lock_folder
 from omnivoice.weights import published
 from omnivoice.weights.published import download_model, published_model, published_models
-from tests.offline.network_guard import import_path
+from tests.offline.network_guard import guarded_path
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_two_processes_download_each_file_once(published: dict, hub, root: Path,
     file.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
     command = [sys.executable, "-c", DOWNLOAD, str(tmp_path / "model"), json.dumps(published)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen(command, cwd=root, env={**os.environ, **import_path(root)}, **pipes) for _ in range(2)]
+    both = [subprocess.Popen(command, cwd=root, env={**os.environ, **guarded_path(root)}, **pipes) for _ in range(2)]
     for process in both:
         process.stdin.write("\n")
         process.stdin.flush()
