@@ -125,13 +125,13 @@ def _rules() -> dict[str, tuple[_Block, ...]]:
 def _blocks(rules: Sequence[Grammar]) -> Iterator[_Block]:
     for start in range(0, len(rules), _BLOCK):
         block = rules[start : start + _BLOCK]
-        patterns = (_without_names(number, rule.match.pattern) for number, rule in enumerate(block))
+        patterns = (_alternative(number, rule.match.pattern) for number, rule in enumerate(block))
         yield _Block(re.compile("|".join(patterns)), tuple(block))
 
 
-def _without_names(number: int, pattern: str) -> str:
-    """Return `pattern` with groups that may stand beside those of other patterns, which have the same names."""
-    if "(?P=" in pattern:  # the pattern asks for a group of its own again
+def _alternative(number: int, pattern: str) -> str:
+    """Return `pattern` as one of several alternatives, in which no two groups may have the same name."""
+    if "(?P=" in pattern:  # it refers to a group, which must keep a name
         return _NAMED.sub(lambda name: f"(?P{name[1]}{name[2]}_{number}", pattern)
     return _GROUP.sub("(?:", pattern)
 

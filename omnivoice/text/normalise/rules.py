@@ -58,14 +58,14 @@ def replaced(text: str, rules: Sequence[Rule]) -> list[Replacement]:
                 taken[start:end] = b"\1" * (end - start)
                 room -= len(found[-1].spoken) - (end - start)
                 if room < 0:
-                    return _without_double_spaces(sorted(found, key=lambda one: one.start))
-    return _without_double_spaces(sorted(found, key=lambda one: one.start))
+                    return _in_order(found)
+    return _in_order(found)
 
 
-def _without_double_spaces(found: list[Replacement]) -> list[Replacement]:
-    """Return the replacements with one space, not two, between neighbours that both bring one."""
+def _in_order(found: list[Replacement]) -> list[Replacement]:
+    """Return the replacements in order, with one space, not two, between neighbours that both bring one."""
     kept: list[Replacement] = []
-    for one in found:
+    for one in sorted(found, key=lambda one: one.start):
         if kept and kept[-1].end == one.start and kept[-1].spoken.endswith(" "):
             one = replace(one, spoken=one.spoken.lstrip(" "))
         kept.append(one)
