@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 
@@ -37,6 +38,7 @@ DTYPES: Mapping[str, torch.dtype] = MappingProxyType(
     }
 )
 LENGTH_BYTES = 8
+_KEYS = {"dtype", "shape", "data_offsets"}
 _MAX_ELEMENTS = 1 << 48  # far more than any file has, and far from overflowing 64 bits
 _FOREIGN = (
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run git lfs pull, or download it again"),
@@ -51,8 +53,7 @@ _FOREIGN = (
 )
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """One tensor in the header: dtype as the format names it, shape, and its bytes [start, end) of the data part."""
 
     dtype: str
@@ -118,34 +119,48 @@ def _metadata(found: object, name: str) -> dict[str, str]:
     return found
 
 
+class _Wrong(Exception):
+    """What is wrong with an entry; `before` and `after` the name of its tensor make the sentence."""
+
+    def __init__(self, before: str, after: str) -> None:
+        super().__init__(before, after)
+        self.before, self.after = before, after
+
+
 def _tensor_info(key: str, entry: object, name: str) -> TensorInfo:
     if len(key) > MAX_TENSOR_NAME_CHARS:
         raise FileError(f"{name}: tensor names must be at most {MAX_TENSOR_NAME_CHARS} characters, got {len(key)}")
-    where = f"{name}: tensor {shown(key)}"
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise FileError(f"{where} must have exactly dtype, shape and data_offsets")
+    try:
+        return _described(entry)
+    except _Wrong as wrong:
+        raise FileError(f"{wrong.before}{name}: tensor {shown(key)}{wrong.after}") from None
+
+
+def _described(entry: object) -> TensorInfo:
+    if not isinstance(entry, dict) or entry.keys() != _KEYS:
+        raise _Wrong("", " must have exactly dtype, shape and data_offsets")
     dtype = entry["dtype"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise FileError(f"{where} has dtype {shown(dtype)}, allowed are {', '.join(DTYPES)}")
-    shape = _whole_numbers(entry["shape"], f"the shape of {where}")
-    offsets = _whole_numbers(entry["data_offsets"], f"data_offsets of {where}")
+        raise _Wrong("", f" has dtype {shown(dtype)}, allowed are {', '.join(DTYPES)}")
+    shape = _whole_numbers(entry["shape"], "the shape of ")
+    offsets = _whole_numbers(entry["data_offsets"], "data_offsets of ")
     if len(shape) > MAX_DIMENSIONS:
-        raise FileError(f"{where} must have at most {MAX_DIMENSIONS} dimensions, got {len(shape)}")
-    if math.prod(max(size, 1) for size in shape) > _MAX_ELEMENTS:  # also where another dimension is 0
-        raise FileError(f"{where} has an impossible shape {list(shape)}")
+        raise _Wrong("", f" must have at most {MAX_DIMENSIONS} dimensions, got {len(shape)}")
+    if math.prod([size or 1 for size in shape]) > _MAX_ELEMENTS:  # also where another dimension is 0
+        raise _Wrong("", f" has an impossible shape {shape}")
     expected = math.prod(shape) * DTYPES[dtype].itemsize
     if len(offsets) != 2 or offsets[1] - offsets[0] != expected:
-        raise FileError(f"{where} {dtype} {list(shape)} takes {expected} bytes, its offsets are {list(offsets)[:3]}")
-    return TensorInfo(dtype, shape, *offsets)
+        raise _Wrong("", f" {dtype} {shape} takes {expected} bytes, its offsets are {offsets[:3]}")
+    return TensorInfo(dtype, tuple(shape), *offsets)
 
 
-def _whole_numbers(value: object, what: str) -> tuple[int, ...]:
+def _whole_numbers(value: object, before: str) -> list[int]:
     if not isinstance(value, list):
-        raise FileError(f"{what} must be a list of whole numbers, got {shown(value)}")
+        raise _Wrong(before, f" must be a list of whole numbers, got {shown(value)}")
     for item in value:
         if type(item) is not int or item < 0:
-            raise FileError(f"{what} must be whole numbers >= 0, got {shown(item)}")
-    return tuple(value)
+            raise _Wrong(before, f" must be whole numbers >= 0, got {shown(item)}")
+    return value
 
 
 def _check_coverage(info: Mapping[str, TensorInfo], data_start: int, data_bytes: int, name: str) -> None:

@@ -70,6 +70,7 @@ def own_languages(languages: Iterable[str | None], known: Collection[str] = ()) 
     return (f"{', '.join(own)}: not a language of OmniVoice; only a model that was trained with this id knows it",)
 
 
+@cache
 def language_options() -> tuple[tuple[str, str], ...]:
     """Return (id, display name) of every language, by name, for menus and lists."""
     return tuple(sorted(_table()["names"].items(), key=lambda item: _folded(item[1])))
