@@ -34,7 +34,7 @@ from .generate.filling import check_filling
 from .generate.filling_loss import OpenedSpeech, check_opened
 from .generate.graphs import StepGraphs
 from .generate.items import naming_item
-from .generate.plan import checked_request, limited, make_plan
+from .generate.plan import checked_request, limited, plan_checked
 from .generate.recommended import with_recommended
 from .generate.run import Runner
 from .generate.sample import Sampler
@@ -200,8 +200,9 @@ class Engine:
             yield plan
 
     def _plan(self, request: GenerationRequest) -> GenerationPlan:
-        request, notes, unwise = with_recommended(checked_request(request), self.settings)
-        plan = make_plan(request, self.rules)
+        given = checked_request(request)
+        request, notes, unwise = with_recommended(given, self.settings)
+        plan = plan_checked(request if request is given else checked_request(request), self.rules)
         text = self.rules.shielded(" ".join(chunk.text for chunk in plan.chunks))
         unlearnt = unlearnt_warnings(text, self.tokenizer.own, self._zero_ids)
         warnings = (*vocabulary_warnings(text, self.words), *unlearnt)

@@ -43,6 +43,7 @@ CHUNKING = ("sentences", "upstream")
 OPTIONAL_NUMBERS = ("seed", "speed", "duration")
 NUMBERS = ("pad_seconds", "fade_seconds", "chunk_seconds", "chunk_threshold_seconds", "first_seconds")
 LONG_CHARS = 50_000  # of a text whose letters and digits are looked at before anything else is done
+SAMPLING_NUMBERS = tuple(field.name for field in fields(Sampling) if field.name != "codebook_steps")
 SWITCHES = ("exact_length", "denoise", "post_process", "normalise")
 
 
@@ -52,8 +53,13 @@ def make_plan(request: GenerationRequest, rules: TextRules = PUBLISHED) -> Gener
     rules: what the model says about text. Raises InputError or TextError, which name the field, what was given and what
     is allowed.
     """
+    return plan_checked(checked_request(request), rules)
+
+
+def plan_checked(request: GenerationRequest, rules: TextRules) -> GenerationPlan:
+    """Return the plan of a request that `checked_request` returned; otherwise as `make_plan`."""
     hear_cancel()
-    request, removed = checked_request(request), Removed()
+    removed = Removed()
     if request.text_as_written is not None:
         rules = replace(rules, as_written=request.text_as_written)
     language = language_id(request.language, rules.languages)
@@ -230,7 +236,7 @@ def checked_request(request: GenerationRequest) -> GenerationRequest:
     if request.text_as_written and request.normalise:
         raise InputError("text_as_written and normalise contradict each other: leave out one")
     given = [*NUMBERS, *(name for name in OPTIONAL_NUMBERS if getattr(request, name) is not None)]
-    sampling = _numbers(request.sampling, [field.name for field in fields(Sampling) if field.name != "codebook_steps"])
+    sampling = _numbers(request.sampling, SAMPLING_NUMBERS)
     sampling["codebook_steps"] = _codebook_steps(request.sampling.codebook_steps)
     request = replace(request, sampling=Sampling(**sampling), **_numbers(request, given))
     if request.exact_length and request.duration is None:

@@ -32,7 +32,10 @@ def with_recommended(
             unset = name not in request.given and language_id(current, settings.languages) is None
         if unset and value != current and (name, value) != ("language", "auto"):
             (sampling if of_sampling else options)[name] = value
-    changed = replace(request, sampling=replace(request.sampling, **sampling), **options)  # type: ignore[arg-type]
+    if options or sampling:
+        changed = replace(request, sampling=replace(request.sampling, **sampling), **options)  # type: ignore[arg-type]
+    else:
+        changed = request
     notes = [f"recommended by the model: {', '.join(shown_setting(*item) for item in (options | sampling).items())}"]
     spoken = (
         language_id(request.language, settings.languages) if settings.recommended.get("language") == "auto" else None

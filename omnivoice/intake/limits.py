@@ -242,7 +242,7 @@ def check_integer(name: str, value: object, *, shown_as: str = "") -> int:
     Refuses bool, float (even 3.0) and str: something has already converted such a number.
     """
     limit = LIMITS[name]
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    if type(value) is not int and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
         raise InputError(f"{shown_as or name} must be {limit}, got {shown(value)}")
     number = operator.index(value)
     if not limit.low <= number <= limit.high:
@@ -259,7 +259,9 @@ def check_number(name: str, value: object, *, shown_as: str = "") -> float | int
     if limit.integer:
         return check_integer(name, value, shown_as=shown_as)
     number = math.nan
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+    if type(value) is float:  # which takes a tenth of the time of the question after it
+        number = value
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
         with contextlib.suppress(OverflowError, ValueError):
             number = float(value)
     inside = limit.low < number if limit.above_low else limit.low <= number

@@ -15,6 +15,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..errors import AudioError
+from .cancel import cancellable
 from .limits import MAX_MP4_BOXES, MAX_MP4_SAMPLES, MAX_MP4_TABLE_BYTES
 
 # The boxes that FFmpeg takes for the start of such a file, and those of its fragments.
@@ -22,6 +23,7 @@ _FIRST = frozenset(
     b"ftyp moov mdat pnot udta ediw wide free junk pict skip uuid prfl styp moof sidx".split()  # names of boxes
 )
 _SOUND_HANDLERS = frozenset((b"soun", b"alis", b"url ", b"mdir", b"mdta"))  # its own, of references and of tags
+_HEARD_EVERY = 1_024  # boxes, after which Cancel is asked for
 _TABLES = re.compile(rb"trak|traf|hdlr|stts|stsc|stsz|stz2|stco|co64|trun|cmvd")
 
 
@@ -51,7 +53,7 @@ def check_boxes(file: BinaryIO, name: str) -> None:
 def _contents(file: BinaryIO, size: int, name: str) -> Iterator[bytes]:
     """Yield the content of each box except those with the audio; also of the rest of a file whose boxes are damaged."""
     at, kept = 0, 0
-    for _ in range(MAX_MP4_BOXES):
+    for _ in cancellable(range(MAX_MP4_BOXES), _HEARD_EVERY):
         file.seek(at)
         head = file.read(16)
         length, header = int.from_bytes(head[:4], "big"), 8

@@ -45,6 +45,7 @@ MAX_REPEATS = 3  # of one symbol, or of emoji, in a row
 MAX_STOPS = 6  # of one full stop, ellipsis, question or exclamation mark, because people write "......" and "!!!!"
 MAX_MARKS = 20  # combining marks on one letter
 MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
+_NO_LETTERS = re.compile(rf"[\W_{TATWEEL}]{{{MAX_REPEATS + 1},}}")  # in which something can be too much
 
 
 def plain_text(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> str:
@@ -158,6 +159,11 @@ def _shorten_runs(text: str, removed: Removed) -> str:
     Spaces in between do not count. Square brackets always stay, because tags consist of them. A letter keeps up to 20
     combining marks: no script has more, and each costs a token in the prompt but no time in the estimate.
     """
+    return _NO_LETTERS.sub(lambda found: _shortened(found[0], removed), text)
+
+
+def _shortened(text: str, removed: Removed) -> str:
+    """Return `text`, which follows a letter or number or begins a text, with shorter runs of symbols."""
     kept: list[str] = []
     stops = marks("sentence_ends") | {"…"}
     last, same, emoji, symbols, combining, dropping = "", 0, 0, 0, 0, False

@@ -31,7 +31,6 @@ def _rules() -> tuple[dict[str, float], list[int], list[str]]:
     return weights, [int(last, 16) for last, _ in table["ranges"]], [kind for _, kind in table["ranges"]]
 
 
-@lru_cache(maxsize=8192)
 def char_weight(char: str) -> float:
     """Return the weight of one character, a multiple of 0.1."""
     weights, ends, kinds = _rules()
@@ -46,6 +45,7 @@ def char_weight(char: str) -> float:
     return weights[kind]
 
 
+@lru_cache(maxsize=8192)
 def unit_weight(char: str) -> float:
     """Return the weight of one character; 0 if it stands for a token of the model's own."""
     return 0.0 if is_stand_in(char) else char_weight(char)
@@ -59,6 +59,11 @@ def text_weight(text: str) -> float:
     return total
 
 
+@cache
+def _fallback_weight() -> float:
+    return text_weight(FALLBACK_TEXT)
+
+
 def estimate_frames(
     text: str, *, reference_text: str | None = None, reference_frames: int | None = None, speed: float = 1.0
 ) -> int:
@@ -69,7 +74,7 @@ def estimate_frames(
     """
     weight = text_weight(reference_text) if reference_text and reference_frames else 0.0
     frames = reference_frames if weight and reference_frames else FALLBACK_FRAMES
-    estimate = text_weight(text) / ((weight or text_weight(FALLBACK_TEXT)) / frames)
+    estimate = text_weight(text) / ((weight or _fallback_weight()) / frames)
     if estimate < SHORT_FRAMES:
         estimate = SHORT_FRAMES * (estimate / SHORT_FRAMES) ** (1.0 / 3)
     return max(1, int(estimate / speed))

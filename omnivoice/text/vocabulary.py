@@ -41,7 +41,9 @@ def vocabulary_warnings(text: str, words: Collection[str]) -> tuple[str, ...]:
 
 def is_one_word(text: str) -> bool:
     """Whether `text` has at most one word: a tag, a word, or a few letters of a script without spaces."""
-    letters = "".join(char for char in _TAG.sub(" ", text) if unicodedata.category(char)[0] != "M")
+    letters = _TAG.sub(" ", text)
+    if not letters.isascii():
+        letters = "".join(char for char in letters if unicodedata.category(char)[0] != "M")
     words = _WORD.findall(letters)
     return len(words) <= 1 and (not any(map(is_unspaced, letters)) or text_weight(letters.strip()) <= _SHORT_WEIGHT)
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple, TypeVar
 
@@ -25,7 +24,7 @@ from ..intake.strict_json import parse_json
 from .list_columns import COLUMNS, FIELD_OF, MARKS, PART_STARTS, folded, header_of, split_cells
 from .list_layout import Layout, find_layout
 
-_LINE_ENDS = re.compile(r"\r\n|\n|\r")
+_BLOCK_CHARS = 1 << 20
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEARD_EVERY = 1_024  # lines, after which Cancel is asked for
 _SEPARATOR = re.compile(r'"?sep=([,;\t|])"?', re.IGNORECASE)  # the first line of a list for Excel
@@ -138,12 +137,29 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     hear_cancel()
     if text.count("\n") + text.count("\r") > 2 * MAX_DATASET_ROWS:
         raise FileError(f"{shown_name(path)} must have at most {MAX_DATASET_ROWS} lines: split it into parts")
-    start = 0
-    for number, end in enumerate(chain(_LINE_ENDS.finditer(text), [None]), start=1):
-        line = text[start : end.start() if end else None]
-        start = end.end() if end else start
-        if line.strip():
-            yield number, line
+    first = 1
+    for block in _blocks(text):
+        lines = block.split("\n")
+        for number, line in enumerate(lines, first):
+            if line.strip():
+                yield number, line
+        first += len(lines)
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield whole lines, about `_BLOCK_CHARS` at a time; they are separated by LF, however the text separates them."""
+    start, stop = 0, _BLOCK_CHARS
+    while start < len(text):
+        end = len(text)
+        if stop < end:
+            end = 1 + max(text.rfind("\n", start, stop), text.rfind("\r", start, stop))
+            end += text.startswith("\r\n", end - 1)
+        if end > start:
+            yield text[start:end].replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n")
+            start = end
+            stop = start + _BLOCK_CHARS
+        else:
+            stop += stop - start  # a line that is longer
 
 
 def _parsed(lines: Iterable[tuple[int, str]], parse: Callable[[str], Values]) -> Iterator[Line]:

@@ -17,6 +17,7 @@ import pytest
 from omnivoice.errors import AudioError
 from omnivoice.intake import mp4_boxes
 from omnivoice.intake.audio_files import read_audio
+from omnivoice.intake.cancel import cancelled_by
 from tests.audio_encoding import encode, noise, tone
 
 FRAGMENTED = {"movflags": "frag_keyframe+empty_moov", "frag_duration": "100000"}
@@ -135,6 +136,15 @@ def test_boxes_without_bound(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "x.m4a").write_bytes(data)
     with pytest.raises(AudioError, match=rf"^x\.m4a is damaged: {message}.*convert it to WAV, with ffmpeg -i x\.m4a"):
         read_audio(tmp_path / "x.m4a")
+
+
+@pytest.mark.usefixtures("no_decoder")
+def test_cancel_is_heard_while_boxes_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "x.m4a").write_bytes(HEAD + box(b"free") * 100_001)
+    heard: list[int] = []
+    with pytest.raises(AudioError), cancelled_by(lambda: heard.append(1)):
+        read_audio(tmp_path / "x.m4a")
+    assert len(heard) > 90
 
 
 def test_tables_that_are_cut_short() -> None:

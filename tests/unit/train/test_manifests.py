@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -350,6 +351,16 @@ def test_caps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_lines, "MAX_MANIFEST_BYTES", 5)
     with pytest.raises(FileError, match="must be at most 5 bytes, got 12"):
         read_manifest(path)
+
+
+@given(st.lists(st.sampled_from(["a", "bcd", " ", "\r\n", "\n", "\r", "\u2028"]), max_size=30), st.integers(1, 9))
+def test_lines_end_with_any_mark_wherever_a_block_ends(parts: list[str], size: int) -> None:
+    text = "".join(parts)
+    expected = [(number, line) for number, line in enumerate(re.split("\r\n|\n|\r", text), 1) if line.strip()]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_lines, "_BLOCK_CHARS", size)
+        patch.setattr(manifest_lines, "read_plain", lambda path, limit: text)
+        assert [*manifest_lines._lines(Path("list.csv"))] == expected
 
 
 def test_a_long_line_of_a_table_is_named(tmp_path: Path) -> None:
