@@ -27,6 +27,7 @@ FAST = Sampling(steps=4)
 GREEDY = Sampling(steps=6, position_temperature=0.0)
 TRANSCRIPT = "Good morning everyone, thank you for coming today."
 COUNTED = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+CHUNKS = {"chunk_seconds": 3, "chunk_threshold_seconds": 3}
 LONG = " ".join(f"This is sentence number {word} of a text that takes a while." for word in COUNTED)
 
 
@@ -79,8 +80,8 @@ def test_an_item_alone_equals_the_item_in_any_company(engine, voice, sampling):
     company = [
         request("A.", seed=1, sampling=sampling),
         request("Quite a bit longer than the first of them.", seed=2, voice=voice, sampling=sampling),
-        request(LONG[:200], seed=3, sampling=sampling, chunk_seconds=4, chunk_threshold_seconds=5),
-        request(LONG[:140], seed=4, voice=voice, chunk_seconds=4, chunk_threshold_seconds=5, sampling=sampling),
+        request(LONG[:110], seed=3, sampling=sampling, **CHUNKS),
+        request(LONG[:80], seed=4, voice=voice, sampling=sampling, **CHUNKS),
         request("Described.", seed=5, design="female, british accent", language="en", sampling=FAST),
     ]
     together = say(engine, *company)
@@ -109,7 +110,7 @@ def test_splitting_a_batch_changes_nothing(engine, voice):
 def with_every_speedup(engine, voice):
     """Requests of all kinds, and what the engine makes of them with all of its speedups."""
     requests = [
-        request(LONG[:140], voice=voice, chunk_seconds=4, chunk_threshold_seconds=5),
+        request(LONG[:80], voice=voice, **CHUNKS),
         request("Short.", duration=0.04, sampling=Sampling(steps=12)),  # fewer tokens than steps reveal
         request("No guidance.", sampling=Sampling(steps=4, guidance=0)),
         request("Tokens sampled too.", sampling=Sampling(steps=4, class_temperature=1.0)),
@@ -158,11 +159,7 @@ def test_the_model_stops_when_nothing_is_masked(engine, monkeypatch):
 
 def test_the_voice_it_spoke_with_is_given_and_speaks_on(engine, voice):
     cloned, picked, described, long = say(
-        engine,
-        request(voice=voice),
-        request(language="en"),
-        request(design="female"),
-        request(LONG, chunk_seconds=4, chunk_threshold_seconds=5),
+        engine, request(voice=voice), request(language="en"), request(design="female"), request(LONG[:110], **CHUNKS)
     )
     assert cloned.voice is voice
     for speech in (picked, described, long):
@@ -188,7 +185,7 @@ def test_a_very_long_chunk_is_a_voice_without_its_text(engine):
 
 def test_progress_counts_every_step_of_every_chunk(engine):
     seen = []
-    requests = [request("Short."), request(LONG, chunk_seconds=4, chunk_threshold_seconds=5)]
+    requests = [request("Short."), request(LONG[:200], **CHUNKS)]
     chunks = sum(len(plan.chunks) for plan in engine.plan(requests))
     say(engine, *requests, on_step=lambda done, total: seen.append((done, total)))
     assert chunks > 3
@@ -215,7 +212,7 @@ def test_cancelling_from_on_step_leaves_the_engine_usable(engine):
     assert torch.equal(say(engine, request())[0].codes[0], expected.codes[0])
 
 
-@pytest.mark.parametrize("duration", [0.3, 1.0, 2.5, 3.0, 3.3333])
+@pytest.mark.parametrize("duration", [0.3, 1.0, 3.3333])
 @pytest.mark.parametrize("pad", [0.0, 0.1])
 @pytest.mark.parametrize("post_process", [True, False])
 def test_exact_length(engine, voice, duration, pad, post_process):
@@ -474,10 +471,9 @@ def test_pauses_count_in_an_exact_length(engine):
 
 
 def test_pauses_do_not_break_batches_or_long_text(engine, voice):
-    texts = ["Hello. [pause 1s] Bye.", LONG[:150] + " [pause 300ms] " + LONG[:150]]
+    texts = ["Hello. [pause 1s] Bye.", LONG[:75] + " [pause 300ms] " + LONG[:75]]
     requests = [
-        request(t, seed=i, voice=v, chunk_seconds=4, chunk_threshold_seconds=5)
-        for i, (t, v) in enumerate((t, v) for t in texts for v in (None, voice))
+        request(t, seed=i, voice=v, **CHUNKS) for i, (t, v) in enumerate((t, v) for t in texts for v in (None, voice))
     ]
     for item, speech in zip(requests, say(engine, *requests)):
         alone = say(engine, item)[0]
