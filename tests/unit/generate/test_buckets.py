@@ -82,8 +82,8 @@ def test_a_filler_changes_no_token(lm, text, sizes, guidance):
 
 @pytest.mark.parametrize("guidance, mode", [(0.0, torch.no_grad), (2.0, torch.inference_mode)])
 def test_one_graph_serves_texts_of_several_lengths_with_the_tokens_of_each(checkpoint, text, guidance, mode):
-    each = [[(5, 7, 20)], [(9, 4, 31)], [(1, 0, 9)], [(30, 0, 25)]]
-    more = [[(5, 7, 20), (3, 0, 8)], [(2, 9, 3), (8, 0, 9)]]
+    each = [[(5, 7, 20)], [(1, 0, 9)], [(30, 0, 25)]]
+    more = [[(5, 7, 20), (3, 0, 8)]]
     lm = Engine.load(checkpoint).lm
     expected = [spoken(lm, text, sizes, CPU, StepGraphs(enabled=False), guidance) for sizes in (*each, *more)]
     with mode(), SimulatedCuda() as cuda:
@@ -92,7 +92,7 @@ def test_one_graph_serves_texts_of_several_lengths_with_the_tokens_of_each(check
         for sizes, wanted in zip((*each, *more, each[0]), (*expected, expected[0])):
             assert torch.equal(spoken(placed, text, sizes, CUDA, graphs, guidance), wanted), sizes
             captured.append(capturer.captured)
-    assert captured == [1] * 4 + [2] * 2 + [2]  # one for one item, one for two
+    assert captured == [1] * 3 + [2] + [2]  # one for one item, one for two
     assert graphs.report() == "CUDA graphs: used"
 
 

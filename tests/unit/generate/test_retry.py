@@ -14,9 +14,9 @@ from omnivoice.errors import DeviceMemoryError
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.sample import Sampler
 
-STEPS = 4
+STEPS = 3
 TEXTS = ("One short text.", "Two, which is a little longer.", "Three.", "Four, the last one of them.")
-LONG = "This is a sentence of some length. " * 4
+LONG = "This is a sentence of some length. " * 3
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def requests(*texts: str, **fields: object) -> list[GenerationRequest]:
 
 def long_requests() -> list[GenerationRequest]:
     voice = VoicePrompt(torch.zeros(8, 50, dtype=torch.int64), "A voice.", 0.1)
-    chunks = {"chunk_seconds": 4, "chunk_threshold_seconds": 5}
+    chunks = {"chunk_seconds": 3, "chunk_threshold_seconds": 3}
     return [*requests(LONG, voice=voice, **chunks), *requests(LONG, "Short.", **chunks)]
 
 
