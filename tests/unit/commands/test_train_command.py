@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +34,7 @@ from omnivoice.train.trainer import Pace, StepReport, Trainer
 from omnivoice.types import GenerationRequest, Sampling
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
+from tests import warm_children
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 CHECKPOINT = ASSETS / "checkpoint"
@@ -185,25 +185,34 @@ def test_ctrl_c_at_once_says_that_the_command_goes_on(
     assert main(["train", str(config)]) == 0 and len(losses(config.parent / "runs" / "anna")) == 4
 
 
+# argv: the configuration, and the step after which the process kills itself, if that is not 0.
+TRAINING_PROCESS = """
+import os, signal, sys
+from omnivoice.__main__ import main
+from omnivoice.train.trainer import Trainer
+
+learn, step = Trainer.learn, int(sys.argv[2])
+
+def killing(trainer, examples):
+    if step and trainer.step_count == step:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return learn(trainer, examples)
+
+Trainer.learn = killing
+sys.exit(main(["train", sys.argv[1]]))
+"""
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_ends_the_others_in_plain_words(killed: int, config: Path, root: Path) -> None:
+def test_a_killed_process_ends_the_others_in_plain_words(killed: int, config: Path) -> None:
     """As under torchrun: two processes, one of which the system kills in a step."""
-    port, processes = free_port(), list[subprocess.Popen[str]]()
-    command = [sys.executable, "-m", "tests.unit.commands.training_process"]
+    port, processes = free_port(), []
     for rank in range(2):
         there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": "2"}
-        processes.append(
-            subprocess.Popen(
-                [*command, str(config), "2" if rank == killed else "0"],
-                cwd=root,
-                env={**os.environ, **there, "LOCAL_RANK": "0"},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    messages = [process.communicate(timeout=600)[1] for process in processes]
+        step = 2 if rank == killed else 0
+        processes.append(warm_children.start(TRAINING_PROCESS, config, step, environment={**there, "LOCAL_RANK": "0"}))
+    messages = [process.communicate(timeout=600)[1].decode() for process in processes]
     ends, said = [process.returncode for process in processes], messages[1 - killed]
     assert ends[killed] == -signal.SIGKILL and ends[1 - killed] == 1, said
     assert f"error: another process of this run has ended, so process {2 - killed} of 2 stops too" in said

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +16,8 @@ import pytest
 from omnivoice.errors import FileError, LockedError
 from omnivoice.intake import locks
 from omnivoice.intake.locks import lock_folder, only_run
-from tests.offline.network_guard import guarded_path
+from tests import warm_children
 
-ROOT = Path(__file__).resolve().parents[3]
 NAME = "run.lock"
 HOLD = """
 import sys
@@ -34,11 +32,8 @@ sys.stdin.read()
 @pytest.fixture
 def holder(tmp_path: Path):
     """Another process that holds the folder until its input ends."""
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, **guarded_path(ROOT)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None and process.stdout.readline() == b"held\n"
+    with warm_children.start(HOLD, tmp_path) as process:
+        assert process.stdout.readline() == b"held\n"
         yield process
         process.kill()
 
