@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from omnivoice.engine import Engine
 from omnivoice.errors import DeviceError, DeviceMemoryError, OmniVoiceError
 from omnivoice.lm.body import Layer
 from omnivoice.types import GenerationRequest, Sampling, VoicePrompt, Waveform
-from tests.offline.network_guard import guarded_path
+from tests import warm_children
 from tests.unit.train.training_fixtures import tiny_trainer
 
 CPU = torch.device("cpu")
@@ -137,11 +135,8 @@ print("same", torch.equal(engine.generate([request])[0].waveform.samples, before
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits the memory of a process")
-def test_a_process_without_memory_says_so_and_goes_on(root: Path, checkpoint: Path) -> None:
-    environment = {**os.environ, **guarded_path(root), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", SHORT_OF_MEMORY, str(checkpoint)], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    first, last = done.stdout.splitlines()
+def test_a_process_without_memory_says_so_and_goes_on(checkpoint: Path) -> None:
+    code, output, errors = warm_children.run(SHORT_OF_MEMORY, checkpoint, environment={"OMP_NUM_THREADS": "1"})
+    assert code == 0, errors
+    first, last = output.splitlines()
     assert first.startswith(("DeviceMemoryError cpu is out of memory", "MemoryError")) and last == "same True"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnivoice.intake.files import remove_stale_temps, temporary_path, write_atomic
-from tests.offline.network_guard import guarded_path
+from tests import warm_children
 
 TRUNCATED = """
 import os, sys
@@ -59,12 +58,11 @@ for name, (write, read) in kinds.items():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the open file is named through /proc")
-def test_a_file_truncated_between_opening_and_reading_kills_nothing(root: Path, tmp_path: Path) -> None:
+def test_a_file_truncated_between_opening_and_reading_kills_nothing(tmp_path: Path) -> None:
     """At 100 lengths each, in a process of its own, since a mapped file would kill it."""
-    command = [sys.executable, "-c", TRUNCATED, str(tmp_path)]
-    done = subprocess.run(command, env={**os.environ, **guarded_path(root)}, capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
-    refused = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+    code, output, errors = warm_children.run(TRUNCATED, tmp_path)
+    assert code == 0, f"{code}: {errors[-2000:]}"
+    refused = dict(line.rsplit(" ", 1) for line in output.splitlines())
     refused.pop("sound.wav")  # what is left of a recording may be read
     assert refused == dict.fromkeys(("voice.safetensors", "lora.safetensors", "state.safetensors"), "100")
 

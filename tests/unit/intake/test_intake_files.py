@@ -8,7 +8,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from omnivoice.intake.files import (
 )
 from omnivoice.intake.limits import MIB
 from omnivoice.intake.strict_json import parse_json, read_json
+from tests import warm_children
 
 ROOT = Path(__file__).resolve().parents[3]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="pipes, umask and fork are POSIX")
@@ -701,8 +701,7 @@ def test_output_is_discarded_after_its_reader_left() -> None:
         "import os, sys\nfrom omnivoice.intake.files import discard_output\nprint('seen', flush=True)\n"
         "discard_output()\nprint('not seen', flush=True)\nos.write(1, b'nor this')"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "seen\n", "")
+    assert warm_children.run(code) == (0, "seen\n", "")
 
 
 def test_stale_folders_go_and_odd_things_stay(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,7 @@ import torch
 from omnivoice.errors import FileError, InputError
 from omnivoice.intake import tensors as module
 from omnivoice.intake.tensors import check_header, open_tensors, read_own_tensors, read_small_tensors, write_tensors
-from tests.offline.network_guard import guarded_path
+from tests import warm_children
 
 ROOT = Path(__file__).resolve().parents[3]
 DTYPES = [
@@ -61,8 +60,7 @@ def test_the_same_tensors_make_the_same_bytes_in_every_process(tmp_path: Path) -
         "import sys, torch; from omnivoice.intake.tensors import write_tensors; "
         "write_tensors(sys.argv[1], {k: torch.arange(5) for k in 'cab'}, {k: 'v' for k in 'hgfedcba'})"
     )
-    env = {**os.environ, "PYTHONHASHSEED": "1", **guarded_path(ROOT)}
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], check=True, env=env, cwd=tmp_path)
+    assert warm_children.run(code, tmp_path / "there") == (0, "", "")
     for order in ("abc", "bca"):
         write_tensors(tmp_path / order, {k: torch.arange(5) for k in order}, dict.fromkeys("abcdefgh", "v"))
         assert (tmp_path / order).read_bytes() == (tmp_path / "there").read_bytes()

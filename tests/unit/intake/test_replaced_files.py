@@ -7,8 +7,6 @@ another process reads, and this one looks at how it ended.
 from __future__ import annotations
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,9 +21,11 @@ from omnivoice.intake.voice_files import read_voice, write_voice
 from omnivoice.voice import VoicePrompt
 from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
+from tests import warm_children
 
 ROOT = Path(__file__).resolve().parents[3]
-# argv: the folder with a whole file for each reader. A copy is cut to 100 lengths, before the read and after it.
+# argv: the folder with a whole file for each reader, and a model. A copy is cut to 100 lengths, before and after it is
+# read.
 CHILD = """
 import os, sys
 from pathlib import Path
@@ -36,7 +36,7 @@ from omnivoice.weights import locate_checkpoint
 from omnivoice.weights.lora_read import read_lora
 
 folder = Path(sys.argv[1])
-config = locate_checkpoint("tests/assets/checkpoint").lm_config
+config = locate_checkpoint(sys.argv[2]).lm_config
 path, fstat = folder / "read.safetensors", os.fstat
 readers = {
     "voice": lambda: [read_voice(path).codes],
@@ -73,9 +73,9 @@ def test_a_file_that_is_truncated_while_it_is_used_kills_nothing(tmp_path: Path)
     (tmp_path / "LoRA").write_bytes(save({"llm.layers.0.self_attn.q_proj.diff": torch.ones(96, 40)}))
     for kind in ("small file", "training state"):
         (tmp_path / kind).write_bytes(save({"a": torch.ones(50_000), "b": torch.ones(3, 7, dtype=torch.float16)}))
-    done = subprocess.run([sys.executable, "-c", CHILD, tmp_path], cwd=ROOT, capture_output=True, text=True)
+    code, output, errors = warm_children.run(CHILD, tmp_path, ROOT / "tests" / "assets" / "checkpoint")
     expected = [f"{kind}: 100: 100" for kind in ("voice", "LoRA", "small file", "training state")]
-    assert (done.returncode, done.stdout.splitlines()) == (0, expected), done.stderr[-800:]
+    assert (code, output.splitlines()) == (0, expected), errors[-800:]
 
 
 class Bomb:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import struct
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from omnivoice.intake.audio_files import read_audio, write_wav
 from omnivoice.intake.limits import MAX_SEARCH_SECONDS, longest_audio
 from omnivoice.intake.watched_file import WatchedFile
 from omnivoice.types import Waveform
+from tests import warm_children
 from tests.audio_encoding import encode, noise, tone
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -156,10 +155,9 @@ def test_a_list_of_tags_ends_a_cancel_too(tmp_path: Path) -> None:
         tags = b"LIST" + struct.pack("<I", len(text)) + text
         for place, before, after in (("before", tags, b""), ("after", b"", tags), ("both", tags, tags)):
             (tmp_path / f"{kind}-{place}.wav").write_bytes(whole[:36] + before + whole[36:] + after)
-    command = [sys.executable, "-c", CANCELLED_AT_EVERY_READ, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    _, output, errors = warm_children.run(CANCELLED_AT_EVERY_READ, tmp_path)
     expected = {f"{path.name} True 800" for path in tmp_path.glob("*.wav")}
-    assert len(expected) == 13 and {*done.stdout.splitlines()} == expected, done.stderr[-500:]
+    assert len(expected) == 13 and {*output.splitlines()} == expected, errors[-500:]
 
 
 @pytest.mark.parametrize("word", [b"LIST", b"JUNK"])

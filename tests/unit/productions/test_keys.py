@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +21,7 @@ from omnivoice.types import (
     VoiceDesign,
     VoicePrompt,
 )
+from tests import warm_children
 
 VOICE = VoicePrompt(torch.full((8, 20), 5), "This is a voice.", 0.1)
 BASE = GenerationRequest("This is a text.", seed=1, language="en", voice=VOICE)
@@ -137,7 +134,7 @@ def test_model_and_level_count() -> None:
     assert request_key(BASE, model="m") != request_key(BASE, model="n")
 
 
-def test_a_key_is_the_same_in_every_process(root: Path) -> None:
+def test_a_key_is_the_same_in_every_process() -> None:
     """The order of a set differs from process to process."""
     code = (
         "from omnivoice.productions.keys import request_key; from omnivoice.types import GenerationRequest as R;"
@@ -145,6 +142,4 @@ def test_a_key_is_the_same_in_every_process(root: Path) -> None:
     )
     given = frozenset(["steps", "speed", "guidance", "language"])
     key = request_key(GenerationRequest("Hi.", seed=1, given=given), model="m")
-    environment = {**os.environ, "PYTHONHASHSEED": "1"}
-    run = subprocess.run([sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, check=True)
-    assert run.stdout.split() == [key.encode()]
+    assert warm_children.run(code) == (0, f"{key}\n", "")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,8 @@ from omnivoice.errors import FileError
 from omnivoice.intake.tensors import TensorFile, read_own_tensors, write_tensors
 from omnivoice.train import state_files
 from omnivoice.train.state_files import read_state, write_state
+from tests import warm_children
 
-ROOT = Path(__file__).resolve().parents[3]
 # Uploads overwrite files in place, so the file loses its bytes while somebody has it open.
 CHILD = """
 import os, sys
@@ -48,10 +46,10 @@ def test_a_truncated_state_does_not_end_the_process(tmp_path: Path) -> None:
     paths = [tmp_path / str(left) for left in (0, 100, 4_096, 600_000)]
     for path in paths:
         write_state(path, state(), {"step": 3})
-    done = subprocess.run([sys.executable, "-c", CHILD, *paths], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, f"signal {-done.returncode}: {done.stderr[-500:]}"
+    code, output, errors = warm_children.run(CHILD, *paths)
+    assert code == 0, f"signal {-code}: {errors[-500:]}"
     expected = sum(float(tensor.sum()) for tensor in state().values())
-    assert done.stdout.splitlines() == [f"{expected} {{'step': 3}}"] * 4
+    assert output.splitlines() == [f"{expected} {{'step': 3}}"] * 4
     for path in paths:
         with pytest.raises(FileError, match=rf"^{path.name} "):
             read_state(path)

@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from omnivoice.intake import locks
 from omnivoice.intake.locks import lock_folder
 from omnivoice.weights import published
 from omnivoice.weights.published import download_model, published_model, published_models
-from tests.offline.network_guard import guarded_path
+from tests import warm_children
 
 
 @pytest.fixture
@@ -119,15 +117,13 @@ print(json.dumps(published.download_model(model, folder, place="x", on_progress=
 """
 
 
-def test_two_processes_download_each_file_once(published: dict, hub, root: Path, tmp_path: Path) -> None:
+def test_two_processes_download_each_file_once(published: dict, hub, tmp_path: Path) -> None:
     hub.files["audio_tokenizer/model.safetensors"] = data = bytes(range(256)) * 40_000  # two blocks of the library
     file = published["models"]["OmniVoice"]["files"][1]
     file.update(size=len(data), sha256=hashlib.sha256(data).hexdigest())
-    command = [sys.executable, "-c", DOWNLOAD, str(tmp_path / "model"), json.dumps(published)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    both = [subprocess.Popen(command, cwd=root, env={**os.environ, **guarded_path(root)}, **pipes) for _ in range(2)]
+    both = [warm_children.start(DOWNLOAD, tmp_path / "model", json.dumps(published)) for _ in range(2)]
     for process in both:
-        process.stdin.write("\n")
+        process.stdin.write(b"\n")
         process.stdin.flush()
     reports = [json.loads(process.communicate()[0]) for process in both]
     assert [process.returncode for process in both] == [0, 0]
