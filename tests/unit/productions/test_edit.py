@@ -53,8 +53,9 @@ def _edit(engine: Engine, request: EditRequest) -> Edited:
     return edit_speech(engine, [request])[0]
 
 
-@pytest.mark.parametrize("rate", [24_000, 44_100, 48_000, 22_050, 16_000, 8_000])
-@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(
+    ("rate", "channels"), [(24_000, 1), (24_000, 2), (44_100, 2), (48_000, 1), (22_050, 2), (16_000, 1), (8_000, 2)]
+)
 def test_what_is_kept_is_bit_for_bit_the_recording(engine: Engine, rate: int, channels: int) -> None:
     recording = _speech(rate=rate, channels=channels)
     before = recording.samples.clone()
@@ -119,7 +120,7 @@ def test_the_report_names_the_words_that_were_kept(engine: Engine) -> None:
 
 
 def test_an_edit_alone_equals_the_edit_in_a_batch(engine: Engine) -> None:
-    requests = [_request(), _request(_speech(3.0, seed=2), new="Good morning to them all.", seed=7), _request(seed=3)]
+    requests = [_request(), _request(_speech(3.0, seed=2), new="Good morning to them all.", seed=7)]
     together = edit_speech(engine, requests)
     for one, request in zip(together, requests):
         assert torch.equal(one.waveform.samples, _edit(engine, request).waveform.samples)
