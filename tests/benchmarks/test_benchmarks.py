@@ -3,10 +3,12 @@
 import ast
 import json
 import runpy
+import subprocess
 import sys
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import __main__ as bench
-from benchmarks import report
+from benchmarks import loading, report
 from benchmarks.cases import CLONE, PRESET_CASES, SHOWN_IN, STEP_CASES, Bench, Case, watch_memory
 from benchmarks.flops import product_rates, step_flops
 from benchmarks.machine import anonymous_bytes, processor_name
@@ -24,6 +26,7 @@ from omnivoice.engine import Engine
 from omnivoice.generate.presets import PRESETS
 from omnivoice.lm import PackedLayout
 from omnivoice.types import Sampling, Speedups
+from tests import warm_children
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
@@ -71,11 +74,22 @@ def test_memory_given_back_meanwhile_is_not_negative(engine) -> None:
     assert Bench(engine, CPU, steps=2, rounds=1, baseline=held // 2, engine_in=TINY).watched(lambda: 1)[1] > 0
 
 
-def test_precisions_by_turns_with_their_loading(capsys, checkpoint, tmp_path):
-    """Four new processes load the model; the other clock is that of the next test."""
+def test_precisions_by_turns_with_their_loading(capsys, checkpoint, tmp_path, monkeypatch):
+    """A new process loads the model in the first precision, and a forked one in the second."""
+    started, real = [], subprocess.run
+
+    def run_process(command, **options):
+        started.append(command)
+        if len(started) == 1:
+            return real(command, **options)
+        assert command[:3] == [sys.executable, "-m", "benchmarks.loading"]
+        code = "import runpy; runpy.run_module('benchmarks.loading', run_name='__main__', alter_sys=True)"
+        return subprocess.CompletedProcess(command, *warm_children.run(code, *command[3:]))
+
+    monkeypatch.setattr(loading, "subprocess", SimpleNamespace(run=run_process))
     target = tmp_path / "n.json"
     code, printed = run(capsys, "--cases", "dtypes", "--model", checkpoint, "--json", target, "--processor-time")
-    assert code == 0, printed.err
+    assert code == 0 and len(started) == 2, printed.err
     assert printed.out.isascii() and max(map(len, printed.out.splitlines())) <= report.WIDTH
     found = json.loads(target.read_text())["dtypes"]
     assert [row["dtype"] for row in found] == ["fp32", "bf16"]
