@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm_children
+
 # ComfyUI names the module after its path (nodes.py, load_custom_node); relative imports hang on that name.
 LOAD = """
 import importlib, importlib.util, json, os, sys, time
@@ -129,12 +131,14 @@ def test_importing_the_engine_leaves_no_trace(run_with_pack: Callable[[str], dic
     assert not {m.split(".")[0] for m in found["new"]} & HEAVY
 
 
-def test_state_check_sees_a_change(run_with_pack: Callable[[str], dict]) -> None:
+def test_state_check_sees_a_change() -> None:
     """The check above is not blind: each of these shows."""
     spoil = "os.environ['A']='b'; sys.path.append('x'); torch.manual_seed(1); random.seed(1); torch.set_num_threads(1)"
     script = STATE + f"before = state(); {spoil}; after = state()\n"
     script += "print(json.dumps({'changed': [k for k in before if before[k] != after[k]]}))"
-    found = run_with_pack(LOAD + "import torch; torch.set_num_threads(2)\n" + script)
+    code, output, errors = warm_children.run("import json, os, sys, torch; torch.set_num_threads(2)\n" + script)
+    assert code == 0, errors
+    found = json.loads(output)
     assert set(found["changed"]) == {"path", "environ", "torch_rng", "random_rng", "threads"}
 
 
