@@ -17,8 +17,9 @@ from omnivoice.__main__ import main
 from omnivoice.commands import models
 from omnivoice.engine import Engine
 from omnivoice.intake import files
+from tests import warm_children
 from tests.offline.network_guard import guarded_path
-from tests.unit.commands.test_command_line import Run
+from tests.unit.commands.test_command_line import Run, seconds_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these signals nor these locales")
 ROWS = [{"id": f"row{number}", "text": f"Sentence number {number}."} for number in range(4)]
@@ -101,21 +102,18 @@ def test_the_handler_of_the_caller_comes_back(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_told_to_end_ends_with_its_code(run: Run, number: int) -> None:
+def test_a_process_that_is_told_to_end_ends_with_its_code(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """It is in a read of standard input when the signal arrives."""
-    environment = {**os.environ, **guarded_path(run.root), "OMNIVOICE_MODEL": str(run.checkpoint)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", ENTRY, "speak", "-", "-o", "a.wav"],
-        cwd=run.folder,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "reading\n"
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=300)
+    monkeypatch.chdir(run.folder)
+    with warm_children.start(
+        ENTRY, "speak", "-", "-o", "a.wav", environment={"OMNIVOICE_MODEL": str(run.checkpoint)}
+    ) as process:
+        assert process.stdout.readline() == b"reading\n"
+        process.send_signal(number)
+        errors = process.stderr.read().decode()
+        process.wait(timeout=300)
     assert process.returncode == {signal.SIGTERM: 143, signal.SIGINT: 130}[number]
     assert errors.strip() in ("told to end", "interrupted") and not (run.folder / "a.wav").exists()
 
@@ -143,12 +141,15 @@ LOCALES = {
 
 @pytest.mark.parametrize("name", LOCALES)
 def test_every_locale_gives_the_same_file(run: Run, name: str) -> None:
-    """The text has letters outside each of these encodings, and the I that Turkish spells in two ways."""
-    text = "INTERESTING: d\u0131\u015far\u0131, \u043f\u0440\u0438\u0432\u0435\u0442."
+    """As a user starts it, who is told the seed and the length. In the locale C a Chinese text was once taken for one
+    without a letter; this text has letters outside each of the encodings, and the I that Turkish spells in two ways."""
+    text = "INTERESTING: d\u0131\u015far\u0131, \u043f\u0440\u0438\u0432\u0435\u0442, \u4f60\u597d."
     assert run("speak", text, "-o", "here.wav", "--steps", 1, "--seed", 1).returncode == 0
     environment = {"PATH": "", **guarded_path(run.root), "OMP_NUM_THREADS": "1", **LOCALES[name]}
     command = [sys.executable, "-m", "omnivoice", "speak", text, "-o", "there.wav", "--steps", "1", "--seed", "1"]
     command += ["--model", str(run.checkpoint)]
     done = subprocess.run([part.encode() for part in command], cwd=run.folder, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
+    assert b"seed 1" in done.stdout
+    assert b"%.2f s of speech" % seconds_of(run.folder / "there.wav") in done.stdout
     assert (run.folder / "there.wav").read_bytes() == (run.folder / "here.wav").read_bytes()

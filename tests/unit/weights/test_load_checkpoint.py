@@ -118,10 +118,16 @@ def test_only_what_is_used_as_stored_stays_mapped(folder, dtype):
     assert (str(folder / LM) in Path("/proc/self/maps").read_text()) is (dtype == torch.float32)
 
 
-def test_loading_does_not_import_the_compiler(folder):
-    """Filling an embedding on the meta device does, which takes a second."""
-    code = "import sys, omnivoice; omnivoice.Engine.load(sys.argv[1]); sys.exit('torch._dynamo' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, cwd=ROOT)
+def test_loading_imports_neither_the_compiler_nor_the_downloader(folder):
+    """Filling an embedding on the meta device imports the compiler, which takes a second; downloads need the other."""
+    code = (
+        "import sys, omnivoice, omnivoice.weights.published; omnivoice.Engine.load(sys.argv[1]);"
+        "print([name in sys.modules for name in ('torch._dynamo', 'huggingface_hub')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], check=True, cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.stdout == "[False, False]\n"
 
 
 class CastingLinear(torch.nn.Linear):
