@@ -19,8 +19,8 @@ from omnivoice.types import GenerationRequest, Sampling, VoicePrompt
 from omnivoice.weights.demo import demo_model
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets" / "demo"
-SENTENCES = 14  # of the 60 held-out sentences, evenly over the patterns
-STEPS = 16
+SENTENCES = 8  # of the 60 held-out sentences, evenly over the patterns
+STEPS = 12
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ WELL = 0.7  # as for a cloned voice
 
 @pytest.fixture(scope="module")
 def dialogue() -> Dialogue:
-    script = parse_script("\n".join(f"{'AB'[i % 2]}: {grammar.written(one)}" for i, one in enumerate(held_out(6)[:6])))
+    script = parse_script("\n".join(f"{'AB'[i % 2]}: {grammar.written(one)}" for i, one in enumerate(held_out(4))))
     cast = Cast(tuple(Speaker(name, design=INSTRUCTS[voice]) for name, voice in zip("AB", VOICES)))
     return speak_dialogue(script, cast, BASE, engine().plan, engine().generate)
 
@@ -32,14 +32,14 @@ def dialogue() -> Dialogue:
 def test_redone_lines_are_heard_in_the_same_voice_and_others_untouched(dialogue: Dialogue) -> None:
     rate, channels = 44_100, 2
     samples = resample(dialogue.waveform.samples, 24_000, rate).expand(channels, -1).contiguous()
-    whole, lines, words = Waveform(samples, rate), timed_lines(dialogue.lines, engine().rules), held_out(6)[:6]
-    numbers = (1, 2, 3, 6)
+    whole, lines, words = Waveform(samples, rate), timed_lines(dialogue.lines, engine().rules), held_out(4)
+    numbers = (1, 4)
     (take,) = redo_lines(redo_tools(engine()), RedoRequest(whole, lines, numbers, BASE))
     sounds = [whole_line(take.waveform, line.start, line.end) for n, line in enumerate(take.lines, 1) if n in numbers]
     assert understood([words[n - 1] for n in numbers], sounds) >= WELL
     voices = [voice_judge().voice(sound) for sound in sounds]
-    assert sum(voice == VOICES[(n - 1) % 2] for n, voice in zip(numbers, voices)) >= 3
-    for old, new in zip((lines[3], lines[4]), (take.lines[3], take.lines[4])):
+    assert sum(voice == VOICES[(n - 1) % 2] for n, voice in zip(numbers, voices)) == 2
+    for old, new in zip(lines[1:3], take.lines[1:3]):
         first, start = round(old.start * rate), round(new.start * rate)
         count = round((old.end - old.start) * rate)
         assert torch.equal(whole.samples[:, first : first + count], take.waveform.samples[:, start : start + count])

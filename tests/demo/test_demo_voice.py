@@ -77,15 +77,15 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch() -> None:
 
 @pytest.mark.parametrize("voice", sorted(INSTRUCTS))
 def test_a_described_voice_is_that_voice(voice: str) -> None:
-    words = held_out(6)
+    words = held_out(4)
     recordings = spoken(engine(), requests(words, design=INSTRUCTS[voice]))
-    assert [voice_judge().voice(recording) for recording in recordings].count(voice) >= 5
+    assert [voice_judge().voice(recording) for recording in recordings].count(voice) >= 3
     assert understood(words, recordings) >= WELL - 0.1
 
 
 def test_noise_and_untrained_weights_are_not_understood() -> None:
-    """Listening to noise takes seconds, so it is four sentences: none of their words may be heard by chance."""
-    words = held_out(4)
+    """Listening to noise takes seconds, so it is two sentences: none of their words may be heard by chance."""
+    words = held_out(2)
     generator = torch.Generator().manual_seed(0)
     noise = [0.1 * torch.randn(40_000, generator=generator) for _ in words]
     assert understood(words, noise) <= CHANCE
@@ -99,7 +99,7 @@ def test_noise_and_untrained_weights_are_not_understood() -> None:
 
 
 def test_a_cloned_voice_is_that_voice_and_says_the_words() -> None:
-    words, right, heard = held_out(6), 0, []
+    words, right, heard = held_out(4), 0, []
     references = [clip for clip in clips() if clip.use == "reference"]
     for clip in references[::2]:
         asked = [one for one in words if one != clip.words]
@@ -119,20 +119,20 @@ def test_a_saved_voice_speaks_alike(tmp_path: Path) -> None:
 
 
 def test_a_text_of_several_sentences_is_said_in_chunks() -> None:
-    words = held_out(4)
+    words = held_out(3)
     text = " ".join(grammar.written(one) for one in words)
     request = GenerationRequest(
         text, language="en", seed=3, sampling=Sampling(steps=16), chunk_seconds=3, chunk_threshold_seconds=3
     )
     (speech,) = engine().generate([request])
-    assert len(speech.codes) >= 3
+    assert len(speech.codes) >= 2
     decoded = [engine().codec.decoder.decode(codes)[0] for codes in speech.codes]
     pieces = [" ".join(chunk.lower().replace(".", "").split()) for chunk in speech.chunks]
     assert understood(pieces, decoded) >= 0.7
 
 
 def test_in_bfloat16_the_words_survive() -> None:
-    words = held_out(8)
+    words = held_out(4)
     assert understood(words, spoken(Engine.load(asset(), dtype=torch.bfloat16), requests(words))) >= WELL - 0.1
 
 
@@ -182,11 +182,11 @@ def test_a_lora_of_twenty_clips_brings_a_new_voice_and_keeps_the_words(tmp_path:
     while not trainer.finished:
         trainer.step()
     merged = export_checkpoint(files, tmp_path / "new.safetensors", loras=[(trained_lora(trainer.model, "new"), 1.0)])
-    words = held_out(8)
+    words = held_out(5)
     before = [voice_judge().voice(recording) for recording in spoken(engine(), requests(words))]
     recordings = spoken(Engine.load(merged), requests(words))
     after = [voice_judge().voice(recording) for recording in recordings]
-    assert after.count(new[0].voice) >= 6 > 2 >= before.count(new[0].voice)
+    assert after.count(new[0].voice) >= 4 > 1 >= before.count(new[0].voice)
     assert understood(words, recordings) >= 0.8
 
 
