@@ -225,7 +225,8 @@ def _end_cut(source: _Source, place: Place) -> _Overlay:
     falling, rising = Fade(0, count, 1.0, 0.0).weights(count)
     nothing = source.samples.new_zeros(source.samples.shape[0], count)
     if place.left:
-        return _Overlay(place.start - count, nothing, rising, falling, place.start, place.end, ())
+        end = min(place.start, place.end)  # each is rounded: at 7,919 Hz they may be a sample apart
+        return _Overlay(end - count, nothing, rising, falling, end, place.end, ())
     return _Overlay(place.end, nothing, falling, rising, place.end, place.end, ())
 
 

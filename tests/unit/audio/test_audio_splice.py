@@ -96,6 +96,15 @@ def test_any_geometry(data: st.DataObject) -> None:
     assert starts == sorted(starts) and torch.equal(recording.samples, before)
 
 
+@pytest.mark.parametrize(("rate", "start", "end"), [(7919, 1, 7), (4001, 20, 33), (22_051, 13, 25), (24_000, 1, 7)])
+def test_an_end_is_cut_off_at_any_rate(rate: int, start: int, end: int) -> None:
+    """A frame of 316.76 samples: what is left, and what is taken away, may be rounded up both."""
+    recording = Waveform(voice(1)[0].repeat(50)[None, : end * rate // 25], rate)
+    spliced = splice(recording, [patch(start, end, 0, end)])
+    assert spliced.waveform.samples.shape == (1, round(end * rate / 25) + round((start - end) * rate / 25))
+    check_kept(recording, spliced)
+
+
 @pytest.mark.parametrize("frames", [0.02, 0.4, 1, 1.5])
 @pytest.mark.parametrize("new", [0, 1, 5])
 def test_recordings_of_a_frame_and_less(frames: float, new: int) -> None:
