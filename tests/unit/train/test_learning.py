@@ -1,4 +1,4 @@
-"""Training does what it is for: eight recordings are learnt by heart, and spoken by a model with the adapter alone."""
+"""Training does what it is for: four recordings are learnt by heart, and spoken by a model with the adapter alone."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SETTINGS = TrainSettings(
     alpha=32,
     dropout=0,
     learning_rate=1e-2,
-    steps=260,
+    steps=180,
     warmup=0.02,
     weight_decay=0,
-    batch_size=8,
+    batch_size=4,
     validation=0,
     gradient_checkpointing=False,
     masking=Masking(drop_condition=0, prompt=(0, 0), language=1),
@@ -40,7 +40,9 @@ SETTINGS = TrainSettings(
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return load_dataset(CLIPS, model=CHECKPOINT, device=CPU, language="en", cache=tmp_path_factory.mktemp("codes"))
+    whole = load_dataset(CLIPS, model=CHECKPOINT, device=CPU, language="en", cache=tmp_path_factory.mktemp("codes"))
+    assert whole.rows == len(whole.clips) == 8
+    return Dataset(whole.clips[:4])
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +66,7 @@ def spoken_right(engine: Engine, clip: Clip) -> float:
     return float((codes == clip.codes).float().mean())
 
 
-def test_the_loss_falls_below_a_tenth(dataset: Dataset, learnt: Trainer) -> None:
-    assert dataset.rows == len(dataset.clips) == 8
+def test_the_loss_falls_below_a_tenth(learnt: Trainer) -> None:
     assert sum(learnt.losses[-10:]) / 10 < learnt.losses[0] / 10
 
 
