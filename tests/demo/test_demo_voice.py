@@ -169,7 +169,7 @@ def test_a_lora_of_twenty_clips_brings_a_new_voice_and_keeps_the_words(tmp_path:
         alpha=16,
         dropout=0.0,
         learning_rate=2e-3,
-        steps=40,
+        steps=32,
         warmup=0.05,
         batch_tokens=1300,
         validation=0,
@@ -182,11 +182,11 @@ def test_a_lora_of_twenty_clips_brings_a_new_voice_and_keeps_the_words(tmp_path:
     while not trainer.finished:
         trainer.step()
     merged = export_checkpoint(files, tmp_path / "new.safetensors", loras=[(trained_lora(trainer.model, "new"), 1.0)])
-    words = held_out(5)
+    words = held_out(6)
     before = [voice_judge().voice(recording) for recording in spoken(engine(), requests(words))]
     recordings = spoken(Engine.load(merged), requests(words))
     after = [voice_judge().voice(recording) for recording in recordings]
-    assert after.count(new[0].voice) >= 4 > 1 >= before.count(new[0].voice)
+    assert after.count(new[0].voice) >= 5 > 1 >= before.count(new[0].voice)
     assert understood(words, recordings) >= 0.8
 
 

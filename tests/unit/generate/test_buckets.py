@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice import Engine, Sampling
+from omnivoice.generate import graphs as graphs_module
 from omnivoice.generate import sample as sample_module
 from omnivoice.generate.buckets import BUCKET, filler, missing, rounded
-from omnivoice.generate.graphs import MIN_STEPS, StepGraphs
+from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item, pack_items
 from omnivoice.generate.sample import Sampler
@@ -16,7 +17,16 @@ from omnivoice.types import ALL_SPEEDUPS
 from tests.simulated_cuda import CPU, CUDA, SimulatedCuda
 from tests.simulated_graphs import SimulatedCapturer
 
+STEPS = 5
 SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40), st.integers(1, 40)), min_size=1, max_size=3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def graphs_of_few_steps():
+    """A graph is captured for `STEPS` steps, which costs less here than the number for which it pays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs_module, "MIN_STEPS", STEPS)
+        yield
 
 
 class Anywhere:
@@ -44,7 +54,7 @@ def items_of(config, sizes):
 
 def spoken(lm, text, sizes, device, graphs, guidance=2.0):
     """Codes of all items, one after the other."""
-    items, sampling = items_of(lm.config, sizes), Sampling(steps=MIN_STEPS, guidance=guidance)
+    items, sampling = items_of(lm.config, sizes), Sampling(steps=STEPS, guidance=guidance)
     generators = [torch.Generator().manual_seed(i) for i in range(len(items))]
     noises = item_noise(lm.config, [item.frames for item in items], generators, sampling)
     sampler = Sampler(lm, text, device, ALL_SPEEDUPS, graphs)

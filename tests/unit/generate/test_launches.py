@@ -7,7 +7,8 @@ import torch
 
 from omnivoice import Engine, Sampling
 from omnivoice.config import LMConfig
-from omnivoice.generate.graphs import MIN_STEPS, StepGraphs
+from omnivoice.generate import graphs as graphs_module
+from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
 from omnivoice.generate.sample import Sampler
@@ -17,9 +18,18 @@ from omnivoice.types import ALL_SPEEDUPS
 from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, StepCounts
 from tests.simulated_graphs import SimulatedCapturer
 
+STEPS = 5
 # Tokens of the prompt, frames of the reference, frames to speak. The length of speech changes no number of kernels.
 CLONE = (20, 30, 30)
 LINE = (6, 0, 6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def graphs_of_few_steps():
+    """A graph is captured for `STEPS` steps, which costs less here than the number for which it pays."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs_module, "MIN_STEPS", STEPS)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -110,15 +120,15 @@ def test_the_host_stays_two_steps_ahead_of_the_device(checkpoint):
 
 def test_a_captured_step_is_one_launch_and_gives_the_same_tokens(checkpoint):
     lm, sizes = Engine.load(checkpoint).lm, [(5, 7, 20), (4, 0, 9)]
-    expected = sample(lm, sizes, CPU, steps=MIN_STEPS)
+    expected = sample(lm, sizes, CPU, steps=STEPS)
     with SimulatedCuda() as cuda:
         capturer, counts = SimulatedCapturer(cuda), StepCounts(cuda)
         graphs, placed = StepGraphs(capturer), cuda.place(lm)
-        spoken = [sample(placed, sizes, CUDA, counts, steps=MIN_STEPS, graphs=graphs) for _ in range(2)]
+        spoken = [sample(placed, sizes, CUDA, counts, steps=STEPS, graphs=graphs) for _ in range(2)]
     assert all(torch.equal(a, b) for codes in spoken for a, b in zip(codes, expected))
-    assert capturer.captured == 1 and capturer.replayed == 2 * MIN_STEPS + 1
+    assert capturer.captured == 1 and capturer.replayed == 2 * STEPS + 1
     assert graphs.report() == "CUDA graphs: used" and counts.kernels[0].total() < 40
-    assert [dict(waits) for waits in counts.syncs[: MIN_STEPS - 1]] == [{}] * (MIN_STEPS - 1)
+    assert [dict(waits) for waits in counts.syncs[: STEPS - 1]] == [{}] * (STEPS - 1)
 
 
 def test_a_captured_step_reads_the_weights_that_are_there_when_it_is_replayed(checkpoint):
@@ -127,12 +137,12 @@ def test_a_captured_step_reads_the_weights_that_are_there_when_it_is_replayed(ch
     with SimulatedCuda() as cuda:
         capturer = SimulatedCapturer(cuda)
         graphs, placed = StepGraphs(capturer), cuda.place(lm)
-        before = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+        before = sample(placed, sizes, CUDA, steps=STEPS, graphs=graphs)
         weight = placed.llm.layers[0].self_attn.o_proj.weight
         weight.mul_(-1.0)
-        changed = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+        changed = sample(placed, sizes, CUDA, steps=STEPS, graphs=graphs)
         assert capturer.captured == 1 and not torch.equal(before[0], changed[0])
         placed.llm.layers[0].self_attn.o_proj.weight = torch.nn.Parameter(weight.mul(-1.0), requires_grad=False)
         weight.fill_(torch.nan)
-        again = sample(placed, sizes, CUDA, steps=MIN_STEPS, graphs=graphs)
+        again = sample(placed, sizes, CUDA, steps=STEPS, graphs=graphs)
     assert capturer.captured == 2 and torch.equal(before[0], again[0])
