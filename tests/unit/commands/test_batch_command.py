@@ -10,6 +10,8 @@ import pytest
 
 from tests.unit.commands.test_command_line import Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 
 @pytest.fixture
 def run(root: Path, checkpoint: Path, tmp_path: Path) -> Run:

@@ -16,6 +16,8 @@ from omnivoice.productions.kept import parts_folder
 from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 SCRIPT = "Anna: Good morning, my old friend, how are you?\nBob: Very well, thank you, and how are you?\nAnna: Fine.\n"
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.unit.commands.test_command_line import Run
 from tests.unit.commands.test_command_line import run as run  # the fixture
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 GAP = 12_000  # samples
 
 

@@ -14,6 +14,8 @@ from omnivoice.intake.marks import EDITED
 from omnivoice.productions.timings import parse_timings
 from tests.unit.commands.test_command_line import Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 OLD, NEW = "Good morning to you all.", "Good evening to you all."
 
 

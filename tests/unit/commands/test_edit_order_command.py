@@ -13,6 +13,8 @@ from omnivoice.commands import edit_order
 from omnivoice.intake.audio_files import write_wav
 from omnivoice.types import Waveform
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 WORDS = "Good morning everyone."
 
 

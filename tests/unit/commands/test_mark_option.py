@@ -18,6 +18,8 @@ from tests.unit.commands.test_edit_command import run as edit_run  # noqa: F401,
 from tests.unit.commands.test_train_command import ASSETS, write
 from tests.unit.test_repository import command_options
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 LEFT = "the audio is not marked as AI-generated: labelling it is up to you"
 SUBTITLES = "1\n00:00:00,000 --> 00:00:01,000\nHello there.\n"
 OLD, NEW = "Good morning to you all.", "Good evening to you all."

@@ -17,6 +17,8 @@ from omnivoice.productions.kept import parts_folder
 from omnivoice.types import GenerationPlan, Speech
 from tests.unit.commands.test_command_line import Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 TEXT = (
     "# Morning\nThe weather is beautiful today, and everyone is here.\n[pause 1s]\nWe waited for the old train.\n"
     "# Evening\nIt was late when the last of them came home again."

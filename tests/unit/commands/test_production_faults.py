@@ -14,6 +14,8 @@ import pytest
 from omnivoice.intake import files
 from tests.unit.commands.test_command_line import Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 COMMANDS = {
     "narrate": ("narrate", "book.txt", "-o", "out.wav"),
     "dialogue": ("dialogue", "talk.txt", "-o", "out.wav"),

@@ -16,6 +16,8 @@ from omnivoice.productions.cue_output import CuesOnDisk
 from omnivoice.productions.kept import KeptSpeech
 from omnivoice.productions.subtitle_parser import parse_subtitles
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 SRT = """1
 00:00:00,500 --> 00:00:02,000
 Hello there.

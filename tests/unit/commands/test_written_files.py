@@ -16,6 +16,8 @@ from omnivoice.weights.lora_read import read_lora
 from omnivoice.weights.lora_write import write_lora
 from tests.unit.commands.test_command_line import WORDS, Run
 
+pytestmark = pytest.mark.usefixtures("one_engine")
+
 USER, TOKEN = "someone-private", "hf_" + "t" * 30
 FILE = re.compile(r"(?<![\w.-])(?:\w+\.(?:wav|txt|srt|jsonl|safetensors)|merged|cache|speech|clips)$")  # made absolute
 COMMANDS: dict[str, tuple[object, ...]] = {
