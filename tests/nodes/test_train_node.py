@@ -575,7 +575,8 @@ def words_right(output: Path) -> list[float]:
 
 
 @pytest.mark.usefixtures("quick_speech")
-def test_lost_words_stop_the_training(train, output: Path, whisper: SimpleNamespace, host) -> None:
+def test_lost_words_stop_the_training(train, output: Path, whisper, host, pack: SimpleNamespace, monkeypatch) -> None:
+    monkeypatch.setattr(pack.host.progress, "PAUSE", 0)  # every line is shown, however soon it follows
     whisper.heard = [GOOD, GOOD, BAD_HEARING]
     _, losses, steps, report = train(**WORDS)
     assert steps == 4 and len(losses["loss"]) == 4 and words_right(output) == pytest.approx([0.8, 0.8, 0.4])
