@@ -564,9 +564,10 @@ def whisper(host, pack: SimpleNamespace, nodes, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def quick_speech(part: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentences of a count are spoken in two steps: what is heard is the stand-in's in any case."""
+    """The sentences of a count are short and spoken in two steps: what is heard is the stand-in's in any case."""
     module, steps = part("productions.right_words"), part("types").Sampling(steps=2)
-    monkeypatch.setattr(module, "GenerationRequest", functools.partial(module.GenerationRequest, sampling=steps))
+    quick = functools.partial(module.GenerationRequest, sampling=steps, duration=0.6)
+    monkeypatch.setattr(module, "GenerationRequest", quick)
 
 
 def words_right(output: Path) -> list[float]:

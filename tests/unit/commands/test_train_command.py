@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 
 from omnivoice.__main__ import main
 from omnivoice.commands import train as command
+from omnivoice.commands.dataset import load_dataset
 from omnivoice.commands.train import training_dtype
 from omnivoice.commands.train_config import EXAMPLE, read_order
 from omnivoice.engine import Engine
@@ -28,6 +29,7 @@ from omnivoice.errors import DiskFullError, InputError, OmniVoiceError
 from omnivoice.intake import files
 from omnivoice.productions import right_words
 from omnivoice.train import run as run_module
+from omnivoice.train.code_cache import FOLDER
 from omnivoice.train.run import RunFolder, lock_run
 from omnivoice.train.settings import PRESETS, TrainSettings
 from omnivoice.train.trainer import Pace, StepReport, Trainer
@@ -41,10 +43,19 @@ CHECKPOINT = ASSETS / "checkpoint"
 SETTINGS = {"steps": 4, "rank": 2, "alpha": 4, "batch_tokens": 200, "save_every": 2, "learning_rate": 1e-3}
 
 
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recordings with their codes in the cache, since most tests are not about the encoding."""
+    clips = Path(shutil.copytree(ASSETS / "training" / "clips", tmp_path_factory.mktemp("encoded") / "clips"))
+    load_dataset(clips, model=CHECKPOINT, device=torch.device("cpu"), language="en")
+    assert len([*(clips / FOLDER).rglob("*.safetensors")]) == 8
+    return clips
+
+
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(encoded: Path, tmp_path: Path) -> Path:
     """A config next to its data, which it names by relative paths."""
-    shutil.copytree(ASSETS / "training" / "clips", tmp_path / "clips")
+    shutil.copytree(encoded, tmp_path / "clips")
     return write(tmp_path)
 
 
@@ -68,6 +79,7 @@ def losses(folder: Path) -> list[float]:
 
 
 def test_a_lora_from_recordings(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(config.parent / "clips" / FOLDER)
     write(config.parent, {"validation": 0.25, "validate_every": 2, "sample_every": 4, "sample_text": "Red book."})
     assert main(["train", str(config)]) == 0
     said = capsys.readouterr()
@@ -317,7 +329,7 @@ def whisper(config: Path, monkeypatch: pytest.MonkeyPatch) -> Heard:
     heard = Heard(2)
     for transcript in (config.parent / "clips").glob("*.txt"):
         transcript.write_text("Red book.")
-    quick = functools.partial(right_words.GenerationRequest, sampling=Sampling(steps=2))
+    quick = functools.partial(right_words.GenerationRequest, sampling=Sampling(steps=2), duration=0.6)
     monkeypatch.setattr(right_words, "GenerationRequest", quick)  # what is heard is the stand-in's in any case
     names = ("WhisperForConditionalGeneration", "WhisperFeatureExtractor", "AutoTokenizer")
     monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(**dict.fromkeys(names, heard)))
@@ -428,10 +440,11 @@ def test_a_second_run_in_the_folder_is_refused_while_the_first_trains(
 
 
 def test_a_folder_in_use_is_refused_before_any_encoding(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(config.parent / "clips" / FOLDER)
     with lock_run(config.parent / "runs" / "anna"):
         assert main(["train", str(config)]) == 1
     assert "anna is in use by process" in capsys.readouterr().err
-    assert not (config.parent / "clips" / ".omnivoice_codes").exists()
+    assert not (config.parent / "clips" / FOLDER).exists()
     assert main(["train", str(config)]) == 0
 
 

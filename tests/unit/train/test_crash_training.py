@@ -18,11 +18,11 @@ from omnivoice.train.results import write_loras
 from omnivoice.train.run import open_run, read_state
 from omnivoice.train.trainer import Trainer
 from tests.crash_replay import Crash, Log, crashes, recorded
-from tests.unit.train.training_fixtures import tiny_trainer
+from tests.unit.train.training_fixtures import FEW_WEIGHTS, tiny_trainer
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no way to flush a folder")
 STEPS = 4
-CHANGES = {"steps": STEPS, "save_every": 1, "validate_every": 2, "rank": 1}
+CHANGES = {"steps": STEPS, "save_every": 1, "validate_every": 2, "rank": 1, "learning_rate": 1e-2, **FEW_WEIGHTS}
 RESULTS = ("anna.safetensors", "anna-best.safetensors", "best.safetensors", f"state-{STEPS:08d}.safetensors")
 
 

@@ -19,10 +19,10 @@ from omnivoice.train.run import RunFolder, open_run, read_state
 from omnivoice.train.state_files import write_state
 from omnivoice.train.trainer import Trainer
 from omnivoice.weights.lora_read import read_lora
-from tests.unit.train.training_fixtures import tiny_trainer
+from tests.unit.train.training_fixtures import FEW_WEIGHTS, tiny_trainer
 
 STEPS = 4
-CHANGES = {"steps": STEPS, "save_every": 1, "validate_every": 2}
+CHANGES = {"steps": STEPS, "save_every": 1, "validate_every": 2, "learning_rate": 1e-2, "rank": 16, **FEW_WEIGHTS}
 METADATA = {"steps": str(STEPS)}
 WRITES = 15  # of a run with CHANGES and its results
 
@@ -154,7 +154,7 @@ def test_a_small_disk_holds_what_was_learnt(
     """A disk of that many training states, of three times the weights each. The LoRA of the end is always written."""
     trainer, opened = begin(tmp_path)
     size = 12 * sum(weight.numel() for weight in trainer.trained.values())
-    monkeypatch.setattr("omnivoice.train.run.RESERVE_SPARE", 20_000)
+    monkeypatch.setattr("omnivoice.train.run.RESERVE_SPARE", 2_000)
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "check_space", lambda *_: None)
 
@@ -202,6 +202,6 @@ def test_best_weights_that_could_not_be_written_are_not_taken_for_written(
 def test_a_disk_too_full_to_begin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer, opened = begin(tmp_path)
     Disk(monkeypatch, lambda count, size: True)
-    with pytest.raises(DiskFullError, match=r"^cannot write reserve\.bin: the disk is full, 3\.69 MB are needed"):
+    with pytest.raises(DiskFullError, match=r"^cannot write reserve\.bin: the disk is full, 1\.07 MB are needed"):
         train(trainer, opened)
     assert trainer.step_count == 0

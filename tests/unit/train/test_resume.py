@@ -18,7 +18,7 @@ from omnivoice.errors import FileError, InputError
 from omnivoice.train.loop import Outcome, train
 from omnivoice.train.run import RunFolder, is_finished, open_run, read_state, write_state
 from omnivoice.train.trainer import StepReport, Trainer
-from tests.unit.train.training_fixtures import SMALL, tiny_trainer
+from tests.unit.train.training_fixtures import FEW_WEIGHTS, SMALL, tiny_trainer
 
 KINDS = {
     "lora": {},
@@ -78,7 +78,7 @@ def test_ten_kills_lose_nothing(tmp_path: Path) -> None:
     A life reports each step through a pipe and is killed at a random moment after a given number of steps; after one
     more step it waits for that. So how far it comes does not depend on the speed or load of the machine.
     """
-    steps = {"steps": 40, "save_every": 3, "validate_every": 7}
+    steps = {"steps": 40, "save_every": 3, "validate_every": 7, **FEW_WEIGHTS}
     straight, _ = run(tmp_path / "straight", **steps)
     folder, moments = tmp_path / "killed", random.Random(5)
     reached = [0]
@@ -102,7 +102,7 @@ def test_ten_kills_lose_nothing(tmp_path: Path) -> None:
     assert len(RunFolder(folder).states()) == 2
 
 
-def _life(folder: Path, wanted: int, steps: dict[str, int]) -> tuple[int, int]:
+def _life(folder: Path, wanted: int, steps: dict[str, object]) -> tuple[int, int]:
     """Return a forked child that trains `wanted` steps and one more, and a pipe with a byte for each step."""
     reports, report = os.pipe()
     child = os.fork()

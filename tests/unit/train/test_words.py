@@ -19,9 +19,17 @@ from omnivoice.train.run import RunFolder, check_run, open_run
 from omnivoice.train.settings import TrainSettings, settings_from
 from omnivoice.train.trainer import Trainer
 from omnivoice.train.words import Words
-from tests.unit.train.training_fixtures import CPU, SMALL, random_clips, tiny_model, tiny_tokenizer, tiny_trainer
+from tests.unit.train.training_fixtures import (
+    CPU,
+    FEW_WEIGHTS,
+    SMALL,
+    random_clips,
+    tiny_model,
+    tiny_tokenizer,
+    tiny_trainer,
+)
 
-ON = {"steps": 8, "validate_every": 2, "stop_words_points": 3.0}
+ON = {"steps": 8, "validate_every": 2, "stop_words_points": 3.0, **FEW_WEIGHTS}
 NAN = math.nan
 
 
@@ -82,7 +90,8 @@ def test_a_fall_stops_the_run(shares: dict[int, float], points: float, step: int
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_the_best_weights_before_the_fall_are_kept(method: str, tmp_path: Path) -> None:
     """The loss falls at every validation, so without the words the last weights would be the best."""
-    changes = {"method": method, "learning_rate": 1e-3, "schedule": "constant"}
+    every = {"audio_modules": SMALL.audio_modules, "targets": SMALL.targets}
+    changes = {"method": method, "learning_rate": 1e-3, "schedule": "constant", **every}
     plain, _ = run(tmp_path / "plain", None, stop_words_points=0, steps=6, **changes)
     losses = [line["validation_loss"] for line in metrics(tmp_path / "plain", "validation_loss") if len(line) > 1]
     assert losses == sorted(losses, reverse=True) and len(set(losses)) == 3 and plain.best == losses[-1]

@@ -31,6 +31,8 @@ SMALL = TrainSettings(
     save_every=2,
     gradient_checkpointing=False,
 )
+# The fewest weights, for tests of the files of a run and not of what is learnt.
+FEW_WEIGHTS: dict[str, object] = {"audio_modules": "frozen", "targets": ("o_proj",)}
 
 
 def tiny_tokenizer() -> TextTokenizer:
