@@ -178,7 +178,7 @@ def test_quotes_of_spreadsheets_stay_in_their_row(tmp_path: Path) -> None:
     assert found.rejected[2][1] == "it has 3 fields, the header 2: put texts with commas in quotes"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=SAME_FOLDER)
+@settings(max_examples=80, deadline=None, suppress_health_check=SAME_FOLDER)
 @given(rows=st.lists(st.lists(ODD, min_size=1, max_size=4), max_size=8), end=st.sampled_from(["\n", "\r\n", "\r"]))
 @pytest.mark.parametrize(
     ("start", "mark"),
