@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -119,47 +119,37 @@ def _metadata(found: object, name: str) -> dict[str, str]:
     return found
 
 
-class _Wrong(Exception):
-    """What is wrong with an entry; `before` and `after` the name of its tensor make the sentence."""
-
-    def __init__(self, before: str, after: str) -> None:
-        super().__init__(before, after)
-        self.before, self.after = before, after
-
-
 def _tensor_info(key: str, entry: object, name: str) -> TensorInfo:
+    """Return a checked entry. A file has hundreds, so the name for a message is made only when one is needed."""
+
+    def where() -> str:
+        return f"{name}: tensor {shown(key)}"
+
     if len(key) > MAX_TENSOR_NAME_CHARS:
         raise FileError(f"{name}: tensor names must be at most {MAX_TENSOR_NAME_CHARS} characters, got {len(key)}")
-    try:
-        return _described(entry)
-    except _Wrong as wrong:
-        raise FileError(f"{wrong.before}{name}: tensor {shown(key)}{wrong.after}") from None
-
-
-def _described(entry: object) -> TensorInfo:
     if not isinstance(entry, dict) or entry.keys() != _KEYS:
-        raise _Wrong("", " must have exactly dtype, shape and data_offsets")
+        raise FileError(f"{where()} must have exactly dtype, shape and data_offsets")
     dtype = entry["dtype"]
     if not isinstance(dtype, str) or dtype not in DTYPES:
-        raise _Wrong("", f" has dtype {shown(dtype)}, allowed are {', '.join(DTYPES)}")
-    shape = _whole_numbers(entry["shape"], "the shape of ")
-    offsets = _whole_numbers(entry["data_offsets"], "data_offsets of ")
+        raise FileError(f"{where()} has dtype {shown(dtype)}, allowed are {', '.join(DTYPES)}")
+    shape = _whole_numbers(entry["shape"], "the shape of ", where)
+    offsets = _whole_numbers(entry["data_offsets"], "data_offsets of ", where)
     if len(shape) > MAX_DIMENSIONS:
-        raise _Wrong("", f" must have at most {MAX_DIMENSIONS} dimensions, got {len(shape)}")
+        raise FileError(f"{where()} must have at most {MAX_DIMENSIONS} dimensions, got {len(shape)}")
     if math.prod([size or 1 for size in shape]) > _MAX_ELEMENTS:  # also where another dimension is 0
-        raise _Wrong("", f" has an impossible shape {shape}")
+        raise FileError(f"{where()} has an impossible shape {shape}")
     expected = math.prod(shape) * DTYPES[dtype].itemsize
     if len(offsets) != 2 or offsets[1] - offsets[0] != expected:
-        raise _Wrong("", f" {dtype} {shape} takes {expected} bytes, its offsets are {offsets[:3]}")
+        raise FileError(f"{where()} {dtype} {shape} takes {expected} bytes, its offsets are {offsets[:3]}")
     return TensorInfo(dtype, tuple(shape), *offsets)
 
 
-def _whole_numbers(value: object, before: str) -> list[int]:
+def _whole_numbers(value: object, what: str, where: Callable[[], str]) -> list[int]:
     if not isinstance(value, list):
-        raise _Wrong(before, f" must be a list of whole numbers, got {shown(value)}")
+        raise FileError(f"{what}{where()} must be a list of whole numbers, got {shown(value)}")
     for item in value:
         if type(item) is not int or item < 0:
-            raise _Wrong(before, f" must be whole numbers >= 0, got {shown(item)}")
+            raise FileError(f"{what}{where()} must be whole numbers >= 0, got {shown(item)}")
     return value
 
 
