@@ -19,6 +19,7 @@ def with_recommended(
 
     A setting counts as given if it is not the default, or named in `request.given`. One note lists all that took
     effect. A language is warned about if the model recommends auto.
+    If no setting takes effect, the request is returned itself.
     """
     plain, plain_sampling = GenerationRequest(text=""), Sampling()
     options: dict[str, float | bool | str] = {}

@@ -24,7 +24,7 @@ from ..intake.strict_json import parse_json
 from .list_columns import COLUMNS, FIELD_OF, MARKS, PART_STARTS, folded, header_of, split_cells
 from .list_layout import Layout, find_layout
 
-_BLOCK_CHARS = 1 << 20
+_BLOCK_CHARS = 1 << 20  # of a list; block by block, its lines take little memory
 _WIDE_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _HEARD_EVERY = 1_024  # lines, after which Cancel is asked for
 _SEPARATOR = re.compile(r'"?sep=([,;\t|])"?', re.IGNORECASE)  # the first line of a list for Excel
@@ -159,7 +159,7 @@ def _blocks(text: str) -> Iterator[str]:
             start = end
             stop = start + _BLOCK_CHARS
         else:
-            stop += stop - start  # a line that is longer
+            stop += stop - start  # the line goes on beyond the block
 
 
 def _parsed(lines: Iterable[tuple[int, str]], parse: Callable[[str], Values]) -> Iterator[Line]:
