@@ -13,6 +13,8 @@ import torch
 
 from tests.simulated_cuda import SimulatedCuda
 
+STEPS = 5  # of the runs for which tests capture a graph
+
 
 class SimulatedCapturer:
     """Implements `generate.capture.Capturer`. captured, replayed: how often. fails: raised by the next captures."""

@@ -98,7 +98,7 @@ def test_any_geometry(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(("rate", "start", "end"), [(7919, 1, 7), (4001, 20, 33), (22_051, 13, 25), (24_000, 1, 7)])
 def test_an_end_is_cut_off_at_any_rate(rate: int, start: int, end: int) -> None:
-    """A frame of 316.76 samples: what is left, and what is taken away, may be rounded up both."""
+    """At 316.76 samples a frame, the length that stays and the length that goes may both be rounded up."""
     recording = Waveform(voice(1)[0].repeat(50)[None, : end * rate // 25], rate)
     spliced = splice(recording, [patch(start, end, 0, end)])
     assert spliced.waveform.samples.shape == (1, round(end * rate / 25) + round((start - end) * rate / 25))

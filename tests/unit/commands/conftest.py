@@ -14,7 +14,10 @@ from omnivoice.engine import Engine
 
 @pytest.fixture(scope="module")
 def one_engine(checkpoint: Path) -> Iterator[None]:
-    """Commands of one file load the tiny model once for each device and precision. For tests of something else."""
+    """The commands in a test file load the tiny model once for each device and precision.
+
+    This is for tests whose subject is not the loading.
+    """
     kept: dict[object, Engine] = {}
 
     def load(path: Path, device: object, dtype: object, *, codec_folder: object, loras: object) -> Engine:

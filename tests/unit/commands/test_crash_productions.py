@@ -20,7 +20,10 @@ from omnivoice.types import GenerationPlan, Speech
 from tests.crash_replay import TEMPORARY, Crash, Log, crashes, recorded
 from tests.unit.commands.test_command_line import Run
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no way to flush a folder")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="Windows has no way to flush a folder"),
+    pytest.mark.usefixtures("one_engine"),
+]
 
 INPUTS = {
     "book.txt": "# One\nThe weather is beautiful today, and everyone is here.\n# Two\nIt was late.",

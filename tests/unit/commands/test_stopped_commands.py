@@ -9,30 +9,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from omnivoice.__main__ import main
-from omnivoice.commands import models
 from omnivoice.engine import Engine
 from omnivoice.intake import files
 from tests import warm_children
 from tests.offline.network_guard import guarded_path
 from tests.unit.commands.test_command_line import Run, seconds_of
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these signals nor these locales")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither these signals nor these locales"),
+    pytest.mark.usefixtures("one_engine"),
+]
 ROWS = [{"id": f"row{number}", "text": f"Sentence number {number}."} for number in range(4)]
 
 
-@pytest.fixture(scope="module")
-def engine(checkpoint: Path) -> Engine:
-    return Engine.load(checkpoint)
-
-
 @pytest.fixture
-def run(root: Path, checkpoint: Path, tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr(models, "Engine", SimpleNamespace(load=lambda *_, **__: engine))
+def run(root: Path, checkpoint: Path, tmp_path: Path) -> Run:
     (tmp_path / "list.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     return Run(root, checkpoint, tmp_path)
 
@@ -141,8 +136,9 @@ LOCALES = {
 
 @pytest.mark.parametrize("name", LOCALES)
 def test_every_locale_gives_the_same_file(run: Run, name: str) -> None:
-    """As a user starts it, who is told the seed and the length. In the locale C a Chinese text was once taken for one
-    without a letter; this text has letters outside each of the encodings, and the I that Turkish spells in two ways."""
+    """A process is started as a user starts it, and says its seed and the length. In the locale C, a Chinese text was
+    once taken for one without a letter. This text has letters outside each of the encodings, and the I that Turkish
+    spells in two ways."""
     text = "INTERESTING: d\u0131\u015far\u0131, \u043f\u0440\u0438\u0432\u0435\u0442, \u4f60\u597d."
     assert run("speak", text, "-o", "here.wav", "--steps", 1, "--seed", 1).returncode == 0
     environment = {"PATH": "", **guarded_path(run.root), "OMP_NUM_THREADS": "1", **LOCALES[name]}

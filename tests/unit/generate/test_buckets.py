@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnivoice import Engine, Sampling
-from omnivoice.generate import graphs as graphs_module
 from omnivoice.generate import sample as sample_module
 from omnivoice.generate.buckets import BUCKET, filler, missing, rounded
 from omnivoice.generate.graphs import StepGraphs
@@ -15,18 +14,11 @@ from omnivoice.generate.pack import Item, pack_items
 from omnivoice.generate.sample import Sampler
 from omnivoice.types import ALL_SPEEDUPS
 from tests.simulated_cuda import CPU, CUDA, SimulatedCuda
-from tests.simulated_graphs import SimulatedCapturer
+from tests.simulated_graphs import STEPS, SimulatedCapturer
 
-STEPS = 5
+pytestmark = pytest.mark.usefixtures("graphs_of_few_steps")
+
 SIZES = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 40), st.integers(1, 40)), min_size=1, max_size=3)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def graphs_of_few_steps():
-    """A graph is captured for `STEPS` steps, which costs less here than the number for which it pays."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graphs_module, "MIN_STEPS", STEPS)
-        yield
 
 
 class Anywhere:

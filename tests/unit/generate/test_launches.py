@@ -7,7 +7,6 @@ import torch
 
 from omnivoice import Engine, Sampling
 from omnivoice.config import LMConfig
-from omnivoice.generate import graphs as graphs_module
 from omnivoice.generate.graphs import StepGraphs
 from omnivoice.generate.noise import item_noise
 from omnivoice.generate.pack import Item
@@ -16,20 +15,13 @@ from omnivoice.lm import OmniVoiceLM, TextEmbedding
 from omnivoice.ops import PLAIN_OPS
 from omnivoice.types import ALL_SPEEDUPS
 from tests.simulated_cuda import CPU, CUDA, SimulatedCuda, StepCounts
-from tests.simulated_graphs import SimulatedCapturer
+from tests.simulated_graphs import STEPS, SimulatedCapturer
 
-STEPS = 5
-# Tokens of the prompt, frames of the reference, frames to speak. The length of speech changes no number of kernels.
+pytestmark = pytest.mark.usefixtures("graphs_of_few_steps")
+
+# Tokens of the prompt, frames of the reference, frames to speak. Longer speech takes no more kernels.
 CLONE = (20, 30, 30)
 LINE = (6, 0, 6)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def graphs_of_few_steps():
-    """A graph is captured for `STEPS` steps, which costs less here than the number for which it pays."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graphs_module, "MIN_STEPS", STEPS)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,6 @@ from omnivoice.intake.limits import MIB
 from omnivoice.intake.strict_json import parse_json, read_json
 from tests import warm_children
 
-ROOT = Path(__file__).resolve().parents[3]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="pipes, umask and fork are POSIX")
 OLD, NEW = b"old" * 1000, b"new" * 2000
 STEPS = ("open", "fdopen", "fsync", "replace", "link", "unlink", "close")

@@ -18,7 +18,6 @@ from omnivoice.intake import tensors as module
 from omnivoice.intake.tensors import check_header, open_tensors, read_own_tensors, read_small_tensors, write_tensors
 from tests import warm_children
 
-ROOT = Path(__file__).resolve().parents[3]
 DTYPES = [
     torch.bool,
     torch.uint8,

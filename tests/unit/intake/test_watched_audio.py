@@ -24,7 +24,6 @@ from omnivoice.types import Waveform
 from tests import warm_children
 from tests.audio_encoding import encode, noise, tone
 
-ROOT = Path(__file__).resolve().parents[3]
 MIB = 1 << 20
 # What a file can be full of so that a decoder finds nothing but keeps on looking.
 JUNK = {
