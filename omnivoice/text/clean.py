@@ -45,7 +45,8 @@ MAX_REPEATS = 3  # of one symbol, or of emoji, in a row
 MAX_STOPS = 6  # of one full stop, ellipsis, question or exclamation mark, because people write "......" and "!!!!"
 MAX_MARKS = 20  # combining marks on one letter
 MAX_SYMBOLS = 12  # symbols of any kind in a row, not counting spaces
-_NO_LETTERS = re.compile(rf"[\W_{TATWEEL}]{{{MAX_REPEATS + 1},}}")  # where a run may be too long; a tatweel counts as a mark
+# Where a run may be too long. A tatweel counts as a mark.
+_NO_LETTERS = re.compile(rf"[\W_{TATWEEL}]{{{MAX_REPEATS + 1},}}")
 
 
 def plain_text(text: str, removed: Removed | None = None, rules: TextRules = PUBLISHED) -> str:
