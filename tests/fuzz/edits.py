@@ -128,4 +128,4 @@ def _places(run: Run, sound: Sound) -> None:
             last = span.end
 
 
-CAMPAIGN = Campaign(name="edits", unit="pairs of texts and edits", goal=200_000, share=2, attack=attack, suite=600)
+CAMPAIGN = Campaign(name="edits", unit="pairs of texts and edits", goal=120_000, share=2.5, attack=attack, suite=600)

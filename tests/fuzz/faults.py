@@ -284,4 +284,4 @@ def attack(run: Run) -> None:
 IN_SUITE = 30
 QUICK = ("voice", "save a LoRA", "merge")  # what the suite's few faults interrupt
 
-CAMPAIGN = Campaign(name="faults", unit="injected faults", goal=5_000, share=12, attack=attack, suite=IN_SUITE)
+CAMPAIGN = Campaign(name="faults", unit="injected faults", goal=5_000, share=13, attack=attack, suite=IN_SUITE)

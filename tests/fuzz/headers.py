@@ -153,4 +153,4 @@ def _seed(rng: Random) -> Seed:
     return text, JsonText(text), end
 
 
-CAMPAIGN = Campaign(name="headers", unit="safetensors headers", goal=40_000_000, share=8, attack=attack, suite=50_000)
+CAMPAIGN = Campaign(name="headers", unit="safetensors headers", goal=40_000_000, share=10, attack=attack, suite=50_000)

@@ -115,7 +115,7 @@ def _live(work: Work, writing: int) -> None:
 
 
 CAMPAIGN = (
-    Campaign(name="kills", unit="kills with SIGKILL", goal=1_000, share=5, attack=attack, suite=0)
+    Campaign(name="kills", unit="kills with SIGKILL", goal=1_000, share=4, attack=attack, suite=0)
     if hasattr(os, "fork")
     else None
 )

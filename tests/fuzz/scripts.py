@@ -189,4 +189,4 @@ def _cast(run: Run) -> None:
                 run.finding(text, "a name does not find its speaker", repr(speaker.name))
 
 
-CAMPAIGN = Campaign(name="scripts", unit="scripts, casts and dictionaries", goal=500_000, share=1.5, attack=attack)
+CAMPAIGN = Campaign(name="scripts", unit="scripts, casts and dictionaries", goal=200_000, share=2, attack=attack)

@@ -174,5 +174,5 @@ def _cpu_seconds(model: Model, text: str, language: str | None) -> float:
 
 
 CAMPAIGN = Campaign(
-    name="texts", unit="texts to prompts", goal=2_000_000 + CODE_POINTS, share=9, attack=attack, suite=2_000
+    name="texts", unit="texts to prompts", goal=1_000_000 + CODE_POINTS, share=8, attack=attack, suite=2_000
 )
